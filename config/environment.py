@@ -1,6 +1,6 @@
 """The one place that reads the process environment.
 
-Everything else asks ``django.conf.settings``; a bad value raises :class:`BadEnvironment` with one sentence that names it.
+Everything else asks ``django.conf.settings``; a bad value raises `BadEnvironment` with one sentence that names it.
 """
 
 import hashlib

@@ -100,7 +100,10 @@ class Job(models.Model):
         indexes = (
             models.Index(fields=("owner", "-id"), name="job_owner_latest"),
             models.Index(fields=("state", "-id"), name="job_state_latest"),
-            models.Index(fields=("-priority", "queued_at", "id"), name="job_queue_order", condition=Q(state=JobState.QUEUED.value)
+            models.Index(
+                fields=("-priority", "queued_at", "id"),
+                name="job_queue_order",
+                condition=Q(state=JobState.QUEUED.value),
             ),
             models.Index(
                 fields=("dataset_deadline",),

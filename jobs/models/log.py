@@ -4,7 +4,7 @@ from django.db import models
 
 
 class LogChunk(models.Model):
-    """A run of bytes of an execution's output, by its offset; chunks of one execution neither overlap nor leave holes."""
+    """A run of bytes of an execution's output, by its offset; chunks of one execution leave no holes."""
 
     execution = models.ForeignKey("jobs.Execution", models.CASCADE, related_name="log_chunks", db_index=False)
     offset = models.BigIntegerField()

@@ -1,0 +1,278 @@
+"""What a worker says of the execution it runs. Every write here is fenced by execution and process nonce."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Case, F, FloatField, Value, When
+from django.db.models.functions import Coalesce, Extract, Now
+
+from jobs import actors, transition
+from jobs.commands.endings import Ending, end
+from jobs.errors import Refused, Stale
+from jobs.models import Execution, Heartbeat, Job
+from jobs.sql import in_seconds, update_returning
+from jobs.states import ACTIVE, Command, EventKind, ExecutionState, JobState, Phase, Reason, edge
+from jobs.timeline import Fact
+from jobs.transition import Fence
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lease:
+    """An execution as its own process knows it."""
+
+    execution_id: int
+    nonce: UUID
+    job_id: int
+    label: str
+    worker_name: str
+
+    @property
+    def fence(self) -> Fence:
+        return Fence(execution_id=self.execution_id, nonce=self.nonce)
+
+    @property
+    def actor(self) -> str:
+        return actors.worker(self.worker_name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """Why an attempt failed, as its worker saw it; `message` is one sentence."""
+
+    reason: Reason
+    message: str
+    exit_code: int | None = None
+    signal: int | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+def start(lease: Lease) -> None:
+    """Take the execution over for this process; repeating it with the same nonce succeeds silently.
+
+    Raises Stale where the execution is not waiting to be started, or another process started it.
+    """
+    try:
+        with transaction.atomic():
+            transition.take(
+                edge(Command.START, JobState.ASSIGNED, JobState.RUNNING),
+                job_id=lease.job_id,
+                facts=[
+                    Fact(
+                        kind=EventKind.STARTED,
+                        message=f"Started on worker {lease.worker_name}.",
+                        execution_id=lease.execution_id,
+                        details={"worker": lease.worker_name, "phase": Phase.PREPARING.value},
+                    )
+                ],
+                actor=lease.actor,
+                fence=lease.fence,
+                execution={
+                    "nonce": lease.nonce,
+                    "started_at": Now(),
+                    "phase": Phase.PREPARING.value,
+                    "phase_since": Now(),
+                },
+            )
+            Heartbeat.objects.filter(execution_id=lease.execution_id).update(
+                nonce=lease.nonce, beat_at=Now(), expires_at=in_seconds(settings.RERAIL.timing.lease)
+            )
+    except Stale:
+        if not _is_mine(lease, [ExecutionState.RUNNING]):
+            raise
+
+
+def change_phase(lease: Lease, phase: Phase) -> None:
+    """Say that another phase began; time spent in `training` is kept for the time limit."""
+    in_phase = Extract(Now() - F("phase_since"), "epoch", output_field=FloatField())
+    trained = F("training_seconds") + Coalesce(in_phase, Value(0.0))
+    with transaction.atomic():
+        transition.note(
+            job_id=lease.job_id,
+            facts=[
+                Fact(
+                    kind=EventKind.PHASE_CHANGED,
+                    message=_PHASE_SENTENCES[phase],
+                    execution_id=lease.execution_id,
+                    details={"phase": phase.value},
+                )
+            ],
+            actor=lease.actor,
+            fence=lease.fence,
+            execution={
+                "training_seconds": Case(When(phase=Phase.TRAINING.value, then=trained), default="training_seconds"),
+                "phase": phase.value,
+                "phase_since": Now(),
+            },
+        )
+
+
+_PHASE_SENTENCES = {
+    Phase.PREPARING: "Preparing the script and its environment.",
+    Phase.DOWNLOADING: "Downloading the dataset.",
+    Phase.RESTORING: "Restoring the checkpoint.",
+    Phase.TRAINING: "Training.",
+    Phase.PUBLISHING: "Publishing what it left in output/.",
+}
+
+
+def beat(lease: Lease) -> Reason | None:
+    """Renew the lease by one statement; returns why the script must stop, if it must.
+
+    Raises Stale where the execution is no longer this process's.
+    """
+    rows = update_returning(
+        Heartbeat.objects.filter(execution_id=lease.execution_id, nonce=lease.nonce),
+        ["stop_reason"],
+        beat_at=Now(),
+        expires_at=in_seconds(settings.RERAIL.timing.lease),
+    )
+    if not rows:
+        raise Stale(f"Execution {lease.label} is not this process's any more.")
+    return Reason(rows[0][0]) if rows[0][0] else None
+
+
+def succeed(lease: Lease) -> None:
+    """Say that the script ended well and its output is published."""
+
+    def take() -> None:
+        transition.take(
+            edge(Command.SUCCEED, JobState.RUNNING, JobState.SUCCEEDED),
+            job_id=lease.job_id,
+            facts=[
+                Fact(
+                    kind=EventKind.SUCCEEDED,
+                    message=f"Succeeded in attempt {lease.label}.",
+                    execution_id=lease.execution_id,
+                    details={"exit_code": 0},
+                )
+            ],
+            actor=lease.actor,
+            fence=lease.fence,
+            job={"reason": "", "message": "", "attempts_used": F("attempts_used") + 1},
+            execution={"exit_code": 0, "charged": True},
+        )
+
+    _finish(lease, take, "succeeded")
+
+
+def fail(lease: Lease, failure: Failure) -> None:
+    """Say that the attempt failed; its job is retried by its policy."""
+    ending = Ending(
+        command=Command.FAIL,
+        cause=EventKind.EXECUTION_FAILED,
+        reason=failure.reason,
+        message=failure.message,
+        columns={"exit_code": failure.exit_code, "signal": failure.signal},
+        details=_exit_details(failure),
+    )
+    _finish(lease, lambda: end(lease.fence, ending, lease.actor), f"failed ({failure.reason.value})")
+
+
+def _exit_details(failure: Failure) -> dict[str, Any]:
+    exits = {"exit_code": failure.exit_code, "signal": failure.signal}
+    return {name: value for name, value in exits.items() if value is not None} | dict(failure.details)
+
+
+def stop(lease: Lease, *, exit_code: int | None = None, signal: int | None = None) -> None:
+    """Say that the script was stopped because its job was to be cancelled, and that nothing of it runs any more."""
+
+    def take() -> None:
+        transition.take(
+            edge(Command.STOP, JobState.RUNNING, JobState.CANCELLED),
+            job_id=lease.job_id,
+            facts=[
+                Fact(
+                    kind=EventKind.CANCELLED,
+                    message=f"Cancelled; attempt {lease.label} was stopped.",
+                    reason=Reason.CANCELLED,
+                    execution_id=lease.execution_id,
+                )
+            ],
+            actor=lease.actor,
+            fence=lease.fence,
+            job={
+                "reason": Reason.CANCELLED.value,
+                "message": "Cancelled.",
+                "attempts_used": F("attempts_used") + 1,
+            },
+            execution={
+                "reason": Reason.CANCELLED.value,
+                "message": "Stopped, as requested.",
+                "charged": True,
+                "exit_code": exit_code,
+                "signal": signal,
+            },
+        )
+
+    _finish(lease, take, "cancelled")
+
+
+def release(lease: Lease) -> None:
+    """Hand the execution back because its worker is being shut down; charges no attempt."""
+    ending = Ending(
+        command=Command.RELEASE,
+        cause=EventKind.RELEASED,
+        reason=Reason.DRAINED,
+        message=f"Worker {lease.worker_name} is shutting down and handed it back.",
+    )
+    _finish(lease, lambda: end(lease.fence, ending, lease.actor), "handed back")
+
+
+def crashed(execution_id: int, worker_name: str, message: str) -> bool:
+    """The worker's parent says that its execution process is gone; returns whether that ended an active execution.
+
+    An execution that was ASSIGNED and never started is lost without charge.
+    """
+    ending = Ending(command=Command.LOSE, cause=EventKind.WORKER_CRASHED, reason=Reason.WORKER_CRASHED, message=message)
+    try:
+        with transaction.atomic():
+            end(Fence(execution_id=execution_id), ending, actors.worker(worker_name))
+    except Refused:
+        return False
+    return True
+
+
+def _finish(lease: Lease, take: Callable[[], object], outcome: str) -> None:
+    """Report an end; a repetition by the same process succeeds silently, a late one is refused and recorded."""
+    try:
+        with transaction.atomic():
+            take()
+    except Refused:
+        ended = [state for state in ExecutionState if state not in ACTIVE and state is not ExecutionState.LOST]
+        if not _is_mine(lease, ended):
+            _record_refusal(lease, outcome)
+            raise
+
+
+def _is_mine(lease: Lease, states: Sequence[ExecutionState]) -> bool:
+    return Execution.objects.filter(
+        pk=lease.execution_id, nonce=lease.nonce, state__in=[state.value for state in states]
+    ).exists()
+
+
+def _record_refusal(lease: Lease, outcome: str) -> None:
+    """Tell once per execution that it came back with a result too late."""
+    with transaction.atomic():
+        job = Job.objects.select_for_update().get(pk=lease.job_id)
+        first = Execution.objects.filter(pk=lease.execution_id, result_refused_at__isnull=True)
+        if not first.update(result_refused_at=Now()):
+            return
+        transition.note(
+            job_id=job.pk,
+            facts=[
+                Fact(
+                    kind=EventKind.RESULT_REFUSED,
+                    message=f"Attempt {lease.label} came back too late and said it {outcome}; nothing was changed.",
+                    execution_id=lease.execution_id,
+                    details={"outcome": outcome},
+                )
+            ],
+            actor=lease.actor,
+        )

@@ -1,0 +1,207 @@
+"""Deadlines: leases that ran out, assignments nobody started, reviews nobody gave, queues nobody served.
+
+All are judged by the database's time. Candidates are read without locks; each is then locked and judged again in a
+short transaction of its own, so that any number of reapers, paused or killed at any point, do each thing once.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import DurationField, ExpressionWrapper, F, Q, Value
+from django.db.models.functions import Now
+
+from jobs import actors, dispatch, transition
+from jobs.commands.endings import Ending, end
+from jobs.errors import Refused
+from jobs.models import Execution, Heartbeat, Job, ReaperLease, Worker, WorkerExclusion, WorkerMode
+from jobs.sql import in_seconds
+from jobs.states import (
+    UNSTARTED_BEFORE_QUARANTINE,
+    Command,
+    EventKind,
+    ExecutionState,
+    JobState,
+    Reason,
+    edge,
+)
+from jobs.timeline import Fact
+from jobs.transition import Fence
+
+logger = logging.getLogger(__name__)
+
+BATCH = 500
+REVIEW_EXCLUSION = timedelta(minutes=10)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """Something overdue, and what becomes of it: `why` is one sentence."""
+
+    job_id: int
+    execution: str | None
+    action: str
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """What one sweep did."""
+
+    findings: tuple[Finding, ...]
+    rung: int
+    assigned: int
+
+    def as_dict(self) -> dict[str, object]:
+        return asdict(self)
+
+
+def lead(holder: UUID, host: str, pid: int, seconds: float) -> bool:
+    """Become or stay the active reaper for `seconds`; returns False while another one is."""
+    ReaperLease.objects.get_or_create(pk=1)
+    free = Q(holder=holder) | Q(holder__isnull=True) | Q(expires_at__lt=Now())
+    rows = ReaperLease.objects.filter(free, pk=1)
+    return bool(rows.update(holder=holder, host=host, pid=pid, expires_at=in_seconds(seconds)))
+
+
+def retire(holder: UUID) -> None:
+    """Stop being the active reaper, so that another one need not wait for the lease to run out."""
+    ReaperLease.objects.filter(pk=1, holder=holder).update(holder=None, expires_at=None)
+
+
+def sweep(*, dry_run: bool = False) -> Sweep:
+    """Find what is overdue and act on it; a dry run only tells."""
+    findings = tuple(finding for overdue in _KINDS for finding in overdue(dry_run))
+    if dry_run:
+        return Sweep(findings=findings, rung=0, assigned=0)
+    rung = dispatch.ring_assigned(older_than=settings.RERAIL.timing.sweep)
+    assigned = dispatch.run()
+    done = Sweep(findings=findings, rung=rung, assigned=assigned)
+    summary = {"findings": len(findings), "rung": rung, "assigned": assigned}
+    ReaperLease.objects.filter(pk=1).update(swept_at=Now(), sweeps=F("sweeps") + 1, summary=summary)
+    return done
+
+
+def seconds_to_next_expiry() -> float | None:
+    """Seconds until the earliest lease runs out; None while there is none."""
+    earliest = Heartbeat.objects.order_by("expires_at").annotate(left=F("expires_at") - Now()).first()
+    return None if earliest is None else float(earliest.left.total_seconds())
+
+
+# --- leases -------------------------------------------------------------------------------------------------------
+
+
+def _expired_leases(dry_run: bool) -> Iterator[Finding]:
+    overdue = Heartbeat.objects.filter(expires_at__lt=Now()).order_by("expires_at")
+    candidates = Execution.objects.filter(heartbeat__in=overdue.values("pk")[:BATCH]).select_related("heartbeat")
+    for execution in candidates.annotate(silent=Now() - F("heartbeat__beat_at")):
+        ending = _ending_of(execution)
+        finding = Finding(
+            job_id=execution.job_id, execution=execution.label, action=ending.command.value, why=ending.message
+        )
+        if dry_run or _expire(execution, ending):
+            yield finding
+
+
+def _ending_of(execution: Execution) -> Ending:
+    silent = execution.silent.total_seconds()  # type: ignore[attr-defined]
+    name = execution.worker_name
+    if execution.state == ExecutionState.RUNNING:
+        return Ending(
+            command=Command.LOSE,
+            cause=EventKind.LEASE_EXPIRED,
+            reason=Reason.LEASE_EXPIRED,
+            message=f"Worker {name} has not been heard of for {silent:.0f} s; attempt {execution.label} is lost.",
+            details={"silent_seconds": round(silent, 3), "worker": name},
+        )
+    if execution.state == ExecutionState.PENDING_REVIEW:
+        return Ending(
+            command=Command.EXPIRE_REVIEW,
+            cause=EventKind.REVIEW_EXPIRED,
+            reason=Reason.REVIEW_TIMEOUT,
+            message=f"Nobody reviewed it for worker {name} within {silent:.0f} s.",
+        )
+    return Ending(
+        command=Command.RELEASE,
+        cause=EventKind.RELEASED,
+        reason=Reason.NEVER_STARTED,
+        message=f"Worker {name} did not start it within {silent:.0f} s.",
+    )
+
+
+def _expire(execution: Execution, ending: Ending) -> bool:
+    """Act on an expired lease; False where somebody was faster or it was renewed meanwhile."""
+    with transaction.atomic():
+        if not _still_overdue(execution):
+            return False
+        try:
+            end(Fence(execution_id=execution.pk), ending, actors.REAPER)
+        except Refused:
+            return False
+        if ending.reason is Reason.NEVER_STARTED:
+            _count_unstarted(execution)
+        elif ending.reason is Reason.REVIEW_TIMEOUT and execution.worker_id is not None:
+            WorkerExclusion.objects.update_or_create(
+                job_id=execution.job_id,
+                worker_id=execution.worker_id,
+                defaults={"until": Now() + REVIEW_EXCLUSION, "reason": ending.reason.value},
+            )
+        return True
+
+
+def _still_overdue(execution: Execution) -> bool:
+    """Lock job, execution and lease, in that order, and judge again."""
+    job = Job.objects.select_for_update(skip_locked=True).filter(pk=execution.job_id)
+    attempt = Execution.objects.select_for_update().filter(pk=execution.pk, state=execution.state)
+    lease = Heartbeat.objects.select_for_update().filter(pk=execution.pk, expires_at__lt=Now())
+    return all(rows.values_list("pk").first() for rows in (job, attempt, lease))
+
+
+def _count_unstarted(execution: Execution) -> None:
+    workers = Worker.objects.filter(executions=execution)
+    workers.update(unstarted_in_row=F("unstarted_in_row") + 1)
+    reason = f"It did not start {UNSTARTED_BEFORE_QUARANTINE} executions in a row, {execution.label} the last of them."
+    workers.filter(unstarted_in_row__gte=UNSTARTED_BEFORE_QUARANTINE, mode=WorkerMode.ACTIVE).update(
+        mode=WorkerMode.QUARANTINED, mode_reason=reason
+    )
+
+
+# --- queue --------------------------------------------------------------------------------------------------------
+
+
+def _overstayed_queue(dry_run: bool) -> Iterator[Finding]:
+    limit = ExpressionWrapper(F("queue_timeout_seconds") * Value(timedelta(seconds=1)), DurationField())
+    overdue = Job.objects.filter(
+        state=JobState.QUEUED.value, queue_timeout_seconds__isnull=False, queued_at__lt=Now() - limit
+    )
+    for job in overdue.order_by("queued_at")[:BATCH]:
+        why = f"No worker took it within its {job.queue_timeout_seconds:g} s in the queue."
+        if dry_run or _expire_queue(job, why):
+            yield Finding(job_id=job.pk, execution=None, action=Command.EXPIRE_QUEUE.value, why=why)
+
+
+def _expire_queue(job: Job, why: str) -> bool:
+    reason = Reason.QUEUE_TIMEOUT
+    try:
+        with transaction.atomic():
+            transition.take(
+                edge(Command.EXPIRE_QUEUE, JobState.QUEUED, JobState.FAILED),
+                job_id=job.pk,
+                facts=[
+                    Fact(kind=EventKind.QUEUE_EXPIRED, message=why, reason=reason),
+                    Fact(kind=EventKind.FAILED, message=why, reason=reason),
+                ],
+                actor=actors.REAPER,
+                guard=Q(queued_at=job.queued_at),
+                job={"reason": reason.value, "message": why},
+            )
+    except Refused:
+        return False
+    return True
+
+
+_KINDS: tuple[Callable[[bool], Iterator[Finding]], ...] = (_expired_leases, _overstayed_queue)
