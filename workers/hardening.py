@@ -1,11 +1,9 @@
 """What a service process does to itself so that scripts and accidents can't reach it."""
 
-import ctypes
 import os
 import signal
-import sys
 
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
+from workers.kernel import LINUX, PR_SET_DUMPABLE, PR_SET_PDEATHSIG, prctl
 
 
 def make_undumpable() -> None:
@@ -13,7 +11,7 @@ def make_undumpable() -> None:
 
     A program that is executed later starts dumpable again; a forked child inherits it.
     """
-    _prctl(PR_SET_DUMPABLE, 0)
+    prctl(PR_SET_DUMPABLE, 0)
 
 
 def die_with_parent(number: signal.Signals, parent: int | None = None) -> None:
@@ -22,15 +20,6 @@ def die_with_parent(number: signal.Signals, parent: int | None = None) -> None:
     `parent` is the pid of that parent, taken before the fork: if it has died already, the signal comes at once.
     Lost on setuid and on exec of a set-id program, so call it after those.
     """
-    _prctl(PR_SET_PDEATHSIG, number)
-    if sys.platform.startswith("linux") and parent is not None and os.getppid() != parent:
+    prctl(PR_SET_PDEATHSIG, number)
+    if LINUX and parent is not None and os.getppid() != parent:
         os.kill(os.getpid(), number)
-
-
-def _prctl(option: int, value: int) -> None:
-    if not sys.platform.startswith("linux"):
-        return
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))

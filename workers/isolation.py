@@ -8,6 +8,7 @@ really be started under it.
 import contextlib
 import os
 import pwd
+import shutil
 import stat
 import sys
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,17 @@ from pathlib import Path
 
 from workers.process import Confinement, Level, Script, ScriptSpec, SpawnError, base_python
 
-__all__ = ["Confinement", "Isolation", "Level", "confine", "detect", "give_folder", "is_root", "uid_for_owner"]
+__all__ = [
+    "Confinement",
+    "Isolation",
+    "Level",
+    "confine",
+    "detect",
+    "give_cache",
+    "give_folder",
+    "is_root",
+    "uid_for_owner",
+]
 
 FIRST_UID, UIDS = 64000, 1500  # ends before 65534, which is `nobody`, under which Postgres runs
 MORE_UIDS = 1_900_000_000  # above what subordinate uids and containers are given
@@ -141,16 +152,31 @@ def probe(level: Level, folder: Path | None = None) -> str | None:
 def give_folder(folder: Path, confinement: Confinement) -> None:
     """Make `folder` (created if missing) and all in it belong to the script, and closed to everyone else.
 
-    Follows no link. Call it before a script of this owner can change the folder.
+    For an execution's folder, once, before the script starts. Follows no link.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
     if confinement.uid is None:
         return
-    for path in (folder, *_everything_in(folder)):
+    # The folder last: until then no other script of the same owner can enter it and swap what we are about to give.
+    for path in (*_everything_in(folder), folder):
         os.chown(path, confinement.uid, confinement.uid, follow_symlinks=False)
 
 
 def _everything_in(folder: Path) -> Iterator[Path]:
     for parent, folders, files in os.walk(folder):
         yield from (Path(parent, name) for name in (*folders, *files))
+
+
+def give_cache(folder: Path, confinement: Confinement) -> None:
+    """Make `folder` a cache of the script's uid: kept when it is one already, begun anew when it is another uid's.
+
+    Scripts of the same owner may be at work in it, so nothing in it is touched otherwise.
+    """
+    uid = os.getuid() if confinement.uid is None else confinement.uid
+    if folder.exists() and folder.stat().st_uid != uid:
+        shutil.rmtree(folder)
+    if not folder.exists():
+        folder.mkdir(mode=0o700, parents=True)
+        if confinement.uid is not None:
+            os.chown(folder, confinement.uid, confinement.uid)

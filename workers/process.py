@@ -1,7 +1,7 @@
 """Starting, watching and ending one training script.
 
-`Script.spawn` starts `launcher.py`, which starts the script. All that is known of the script afterwards comes over one
-socket, which becomes readable when the script has ended and nothing it started is left.
+`Script.spawn` starts the program in `launcher`, which starts the script. All that is known of the script afterwards
+comes over one socket, which becomes readable when the script has ended and nothing it started is left.
 """
 
 import array
@@ -25,7 +25,9 @@ from typing import Any
 
 import psutil
 
-LAUNCHER = Path(__file__).with_name("launcher.py")
+HERE = Path(__file__).parent
+LAUNCHER = "import sys; sys.path.append(sys.argv[1]); from workers.launcher import main; main()"
+LAUNCHER_MODULES = ("launcher", "descendants", "kernel", "mounts")
 START_SECONDS = 60.0
 CREDENTIALS_BYTES = 12  # struct ucred: pid, uid, gid
 
@@ -246,17 +248,17 @@ def _resolved(paths: Sequence[Path]) -> list[str]:
 
 
 @lru_cache(maxsize=1)
-def _launcher_program() -> str:
-    """The launcher's bytecode, which spares each start 8 ms; its source where we may not write beside it."""
-    try:
-        return str(py_compile.compile(str(LAUNCHER), doraise=True))
-    except OSError:
-        return str(LAUNCHER)
+def _compile_launcher() -> None:
+    """Have the launcher's bytecode lie ready, which spares each start 8 ms; without it where we may not write."""
+    for name in ("__init__", *LAUNCHER_MODULES):
+        with contextlib.suppress(OSError):
+            py_compile.compile(str(HERE / f"{name}.py"), doraise=True)
 
 
 def _start_launcher(spec: ScriptSpec, control: int) -> subprocess.Popen[bytes]:
+    _compile_launcher()
     return subprocess.Popen(
-        [str(base_python()), "-I", "-S", "-B", _launcher_program(), str(control)],
+        [str(base_python()), "-I", "-S", "-B", "-c", LAUNCHER, str(HERE.parent), str(control)],
         stdin=subprocess.DEVNULL,
         stdout=spec.stdout,
         stderr=spec.stderr,
