@@ -102,7 +102,7 @@ def enter(folder: str) -> None:
 
 def execute(argv: list[str], environment: dict[str, str]) -> NoReturn:
     try:
-        os.execvpe(argv[0], argv, environment)
+        os.execvpe(argv[0], argv, environment)  # noqa: S606
     except OSError as error:
         raise LaunchError(f"cannot run {argv[0]}: {error.strerror}") from None
 
