@@ -20,9 +20,9 @@ from jobs.commands.orders import Order
 from jobs.errors import Stale
 from jobs.states import Phase, Reason
 from jobs.storage.manifests import Manifest
+from jobs.storage.restore import CheckpointRejected
 from workers import checkpoints, environment, training, workspace
 from workers.checkpointer import Published, PublishFailed, PublishInterrupted, publish
-from workers.checkpoints import CheckpointRejected
 from workers.heartbeat import Heartbeat
 from workers.process import Exit, SpawnError
 from workers.shipper import Shipper
