@@ -1,0 +1,36 @@
+"""Checkpoints as downloads."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from jobs.models import Checkpoint
+from jobs.storage.manifests import CheckpointRejected, Entry
+
+__all__ = ["CheckpointRejected", "StoredFile", "archive", "open_file"]
+
+
+def archive(checkpoint: Checkpoint) -> Iterator[bytes]:
+    """The checkpoint as a tar.gz, the same bytes each time, with paths relative to `output/`; in constant memory.
+
+    The manifest is read before this returns: CheckpointRejected then comes in time for a proper answer. Where a file
+    proves missing or corrupt on the way, the iterator raises it before the archive's end, so nobody takes it for whole.
+    Close the iterator when giving up early. Under ASGI, serve `streams.in_thread(archive(…))`: Django collects a plain
+    iterator in memory first.
+    """
+    raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredFile:
+    """One file of a checkpoint; its `sha256` makes a strong ETag."""
+
+    entry: Entry
+
+    def chunks(self, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """The bytes from `start` up to `end` (exclusive); read from start to end, the hash is verified before the last."""
+        raise NotImplementedError
+
+
+def open_file(checkpoint: Checkpoint, path: str) -> StoredFile:
+    """The file at `path`; raises FileNotFoundError where the checkpoint has none there."""
+    raise NotImplementedError
