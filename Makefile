@@ -3,16 +3,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 MANAGE := $(BIN)/python manage.py
-# Complete locks with hashes: pip has nothing to decide, and its own configuration says where packages come from.
-INSTALL := $(BIN)/python -m pip install -qq --no-input --disable-pip-version-check --no-deps --require-hashes
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo test check bench lock chromium
+.PHONY: help up demo test check bench lock
 
 help:
 	@echo "make up      run Rerail: servers, web, reaper and workers (Ctrl-C stops everything)"
 	@echo "make demo    train a model, kill its worker on the way, and see the job resumed"
-	@echo "make test    run all tests"
+	@echo "make test    run all tests; PYTEST_ARGS=… goes to pytest"
 	@echo "make check   lint, types, imports, migrations"
 	@echo "make bench   measure"
 	@echo "make lock    resolve the dependencies anew"
@@ -23,7 +21,8 @@ up: .venv/run-ready
 demo: .venv/run-ready
 	@exec $(MANAGE) demo
 
-test: .venv/dev-ready chromium
+test: .venv/dev-ready
+	@command -v chromium >/dev/null || tools/install-chromium
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 bench: .venv/dev-ready
@@ -37,33 +36,20 @@ check: .venv/dev-ready
 	$(MANAGE) makemigrations --check --dry-run
 	$(MANAGE) check
 
+COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--custom-compile-command "make lock" pyproject.toml
+
 lock: .venv/dev-ready
-	$(BIN)/uv pip compile --quiet --upgrade $(LOCK_OPTIONS) pyproject.toml --output-file requirements.lock
-	$(BIN)/uv pip compile --quiet --upgrade $(LOCK_OPTIONS) --group dev --constraint requirements.lock pyproject.toml --output-file requirements-dev.lock
+	$(COMPILE) --output-file requirements.lock
+	$(COMPILE) --group dev --constraint requirements.lock --output-file requirements-dev.lock
 
-LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock"
+# The interpreter counts too: when the system renews it, what was installed for the one before may be out of its sight.
+INTERPRETER := $(wildcard $(BIN)/python)
 
-.venv/run-ready: requirements.lock .venv/bin/python
-	@echo "Installing what Rerail needs into .venv; this takes half a minute, once."
-	@$(INSTALL) -r requirements.lock
+.venv/run-ready: requirements.lock $(INTERPRETER)
+	@PYTHON="$(PYTHON)" tools/make-venv requirements.lock
 	@touch $@
 
-.venv/dev-ready: requirements-dev.lock .venv/bin/python
-	@echo "Installing what the tests and checks need into .venv; this takes a minute, once."
-	@$(INSTALL) -r requirements-dev.lock
-	@touch $@ .venv/run-ready
-
-# Looked for, but not compared by age: it is a link to an interpreter that the system may renew.
-.venv/bin/python: | python
-	@$(PYTHON) -m venv .venv
-
-.PHONY: python
-python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
-		{ echo "rerail: $(PYTHON) is not Python 3.11 or newer; say PYTHON=… after make to name one that is." >&2; exit 1; }
-	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
-		{ echo "rerail: $(PYTHON) lacks the modules venv and ensurepip (Debian: apt-get install python3-venv)." >&2; exit 1; }
-
-# The browser tests drive the system's Chromium.
-chromium:
-	@command -v chromium >/dev/null || tools/install-chromium
+.venv/dev-ready: requirements-dev.lock $(INTERPRETER)
+	@PYTHON="$(PYTHON)" tools/make-venv requirements-dev.lock
+	@touch .venv/run-ready $@

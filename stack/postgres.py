@@ -71,10 +71,15 @@ def ensure_database(places: Places) -> None:
     import psycopg
 
     with psycopg.connect(_address(places), autocommit=True) as connection:
-        if not connection.execute("SELECT FROM pg_roles WHERE rolname = %s", [ROLE]).fetchone():
+        if connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [ROLE]).fetchone() is None:
             connection.execute(f"CREATE ROLE {ROLE} LOGIN CREATEDB")
-        if not connection.execute("SELECT FROM pg_database WHERE datname = %s", [DATABASE]).fetchone():
+        if connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone() is None:
             connection.execute(f"CREATE DATABASE {DATABASE} OWNER {ROLE}")
+
+
+def url(places: Places) -> str:
+    """What DATABASE_URL would say of it."""
+    return f"postgresql://{ROLE}@/{DATABASE}?host={places.postgres_sockets}"
 
 
 def _address(places: Places) -> str:

@@ -5,6 +5,7 @@ import errno
 import fcntl
 import json
 import os
+import shutil
 import socket
 import stat
 from collections.abc import Iterator
@@ -65,6 +66,10 @@ def make_socket_folder(places: Places) -> None:
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
         raise CannotStart(f"{places.sockets} is in the way: it must be a folder that only you can write to.")
     places.sockets.chmod(mode)
+
+
+def remove_socket_folder(places: Places) -> None:
+    shutil.rmtree(places.sockets, ignore_errors=True)
 
 
 def check_port(environment: Environment) -> None:

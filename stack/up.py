@@ -1,8 +1,8 @@
 """The whole product, from nothing to running to stopped; read it from top to bottom."""
 
 import contextlib
-import shutil
 import sys
+import traceback
 from collections.abc import Callable
 
 from config.environment import Environment
@@ -18,6 +18,7 @@ SERVER_START_SECONDS = 300
 """PostgreSQL may have to recover first."""
 EXTERNAL_DATABASE_SECONDS = 15
 WEB_START_SECONDS = 60
+WEB_HEAD_START_SECONDS = 5
 SERVERS_STOP_SECONDS = 120
 
 
@@ -35,8 +36,10 @@ def run(environment: Environment) -> None:
                 _Stack(environment, places, waiting, lock).live()
     except Interrupted:
         pass
-    except OSError as error:
-        raise CannotStart(f"The stack can't go on: {error}.") from error
+    except CannotStart:
+        raise
+    except Exception as error:
+        raise CannotStart(f"The stack can't go on: {_told_in_full(places, error)}") from error
 
 
 class _Stack:
@@ -81,14 +84,16 @@ class _Stack:
         self._wait_for_database()
         self._wait_for_redis()
         database.migrate()
+        self._sign_in = database.ensure_admin(self._places, self._environment.admin_password)
+        # Each of the others loads Django too: where processors are few, web would answer seconds later beside them.
+        self._waiting.until(lambda: web.answers(self._environment), seconds=WEB_HEAD_START_SECONDS)
         self._supervisor.start(name for name in self._names(servers=False) if name != programs.WEB)
 
     def _announce(self) -> None:
-        password = database.ensure_admin(self._places, self._environment.admin_password)
         if not self._waiting.until(lambda: web.answers(self._environment), seconds=WEB_START_SECONDS):
             _say(f"The web server does not answer yet; its log: {self._places.log_of(programs.WEB)}")
         _say(f"Rerail is at {web.url(self._environment)}")
-        _say(f"Sign in as {database.ADMIN} {password}.")
+        _say(f"Sign in as {database.ADMIN} {self._sign_in}.")
         _say(f"Logs are in {self._places.logs}. Ctrl-C stops everything.")
 
     def _watch_over(self) -> None:
@@ -119,7 +124,7 @@ class _Stack:
         self._waiting.until(self._supervisor.ended, seconds=SERVERS_STOP_SECONDS)
         self._supervisor.kill()
         self._end_leftovers()
-        shutil.rmtree(self._places.sockets, ignore_errors=True)
+        preparation.remove_socket_folder(self._places)
 
     def _end_leftovers(self) -> None:
         if left := ending.leftovers(self._places):
@@ -158,6 +163,15 @@ class _Stack:
     @property
     def _patience(self) -> float:
         return max(part.stop_seconds for part in self._parts) + programs.SLACK_SECONDS
+
+
+def _told_in_full(places: Places, error: Exception) -> str:
+    """The error in one line; the whole of it goes to the log."""
+    brief = f"{type(error).__name__}: {error}".partition("\n")[0]
+    with contextlib.suppress(OSError), open(places.log_of("up"), "a") as log:
+        traceback.print_exception(error, file=log)
+        return f"{brief} (in full: {log.name})"
+    return brief
 
 
 def _say(line: str) -> None:

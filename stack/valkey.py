@@ -49,6 +49,11 @@ def answers(places: Places) -> bool:
     return False
 
 
+def url(places: Places) -> str:
+    """What REDIS_URL would say of it."""
+    return f"unix://{places.valkey_socket}"
+
+
 def why_away(url: str) -> str | None:
     """Why the Redis at `url` takes no commands, or null when it does."""
     import redis
