@@ -1,6 +1,8 @@
 """Committing checkpoints."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from django.db import transaction
 from django.db.models import F
@@ -72,3 +74,42 @@ def _saved(lease: Lease, checkpoint: Checkpoint) -> Fact:
             "final": checkpoint.final,
         },
     )
+
+
+def restored(lease: Lease, checkpoint: Checkpoint, *, seconds: float) -> None:
+    """Say that the execution goes on from `checkpoint`."""
+    step = f", step {checkpoint.step}" if checkpoint.step is not None else ""
+    _tell(
+        lease,
+        EventKind.CHECKPOINT_RESTORED,
+        f"Goes on from checkpoint {checkpoint.label}{step}.",
+        {"checkpoint": checkpoint.label, "n": checkpoint.n, "step": checkpoint.step, "seconds": round(seconds, 3)},
+        execution={"resumed_from": checkpoint, "restore_seconds": seconds},
+    )
+
+
+def rejected(lease: Lease, checkpoint: Checkpoint, why: str) -> None:
+    """Say that `checkpoint` can't be used: `why` is a sentence."""
+    _tell(
+        lease,
+        EventKind.CHECKPOINT_REJECTED,
+        f"Checkpoint {checkpoint.label} can't be used: {why}",
+        {"checkpoint": checkpoint.label, "n": checkpoint.n},
+    )
+
+
+def _tell(
+    lease: Lease,
+    kind: EventKind,
+    message: str,
+    details: Mapping[str, Any],
+    execution: Mapping[str, Any] | None = None,
+) -> None:
+    with transaction.atomic():
+        transition.note(
+            job_id=lease.job_id,
+            facts=[Fact(kind=kind, message=message, execution_id=lease.execution_id, details=details)],
+            actor=lease.actor,
+            fence=lease.fence,
+            execution=execution or {},
+        )

@@ -138,6 +138,26 @@ def beat(lease: Lease) -> Reason | None:
     return Reason(rows[0][0]) if rows[0][0] else None
 
 
+def time_limit_reached(lease: Lease, seconds: float) -> None:
+    """Say that the script has trained for as long as it may and is being stopped."""
+    with transaction.atomic():
+        transition.note(
+            job_id=lease.job_id,
+            facts=[
+                Fact(
+                    kind=EventKind.TIME_LIMIT_REACHED,
+                    message=f"It has trained for its {seconds:g} s; the script is asked to save and stop.",
+                    reason=Reason.TIME_LIMIT,
+                    execution_id=lease.execution_id,
+                    details={"time_limit_seconds": seconds},
+                )
+            ],
+            actor=lease.actor,
+            fence=lease.fence,
+            execution={"stop_requested_at": Now(), "stop_reason": Reason.TIME_LIMIT.value},
+        )
+
+
 def succeed(lease: Lease) -> None:
     """Say that the script ended well and its output is published."""
 

@@ -1,5 +1,6 @@
 """What workers say of themselves, and what operators say of workers."""
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -9,12 +10,14 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
-from jobs import dispatch
+from jobs import actors, dispatch
+from jobs.commands.endings import Ending, end
 from jobs.errors import Refused
 from jobs.models import Execution, Worker, WorkerMode
 from jobs.models.choices import values
 from jobs.sql import in_seconds
-from jobs.states import ACTIVE
+from jobs.states import ACTIVE, UNSTARTED, Command, EventKind, Reason
+from jobs.transition import Fence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,12 +39,20 @@ class Boot:
     version: str = ""
 
 
-def register(boot: Boot, *, still_running: int | None) -> int | None:
-    """Enter a worker that has just started, or its new start; returns the execution that it is still occupied by.
+@dataclass(frozen=True, kw_only=True)
+class Occupation:
+    """What a worker is occupied by; `unstarted` while it may still start it."""
 
-    `still_running` is the execution whose process the new boot found alive on its machine. Whatever else the worker
-    was occupied by is gone: the new boot proves it. The caller has made sure that no other instance of that name
-    lives; a mode that an operator set outlasts restarts, except that a drain ends with the process.
+    execution_id: int
+    unstarted: bool
+
+
+def register(boot: Boot, *, still_running: int | None) -> Occupation | None:
+    """Enter a worker that has just started, or its new start; returns what it is still occupied by.
+
+    `still_running` is the execution whose process the new boot found alive on its machine. A mode that an operator
+    set outlasts restarts, except that a drain ends with the process. Raises Refused while a worker of that name is
+    alive on another machine; on this one the caller has made sure that there is none.
     """
     columns = {
         "host": boot.host,
@@ -63,10 +74,18 @@ def register(boot: Boot, *, still_running: int | None) -> int | None:
     with transaction.atomic():
         Worker.objects.bulk_create([Worker(name=boot.name, **columns)], ignore_conflicts=True)
         worker = Worker.objects.select_for_update().get(name=boot.name)
+        if worker.host != boot.host and Worker.objects.filter(pk=worker.pk, expires_at__gt=Now()).exists():
+            raise Refused(f"A worker named {boot.name} is running on {worker.host} already; choose another name.")
         Worker.objects.filter(pk=worker.pk).update(**columns)
         Worker.objects.filter(pk=worker.pk, mode=WorkerMode.DRAINING).update(mode=WorkerMode.ACTIVE, mode_reason="")
         dispatch.request()
-        return worker.occupied_by_id if still_running is None else still_running
+        occupied_by = worker.occupied_by_id if still_running is None else still_running
+        return None if occupied_by is None else _occupation(occupied_by)
+
+
+def _occupation(execution_id: int) -> Occupation:
+    unstarted = Execution.objects.filter(pk=execution_id, state__in=values(UNSTARTED)).exists()
+    return Occupation(execution_id=execution_id, unstarted=unstarted)
 
 
 def renew(boot: Boot, *, idle: bool) -> bool:
@@ -93,6 +112,22 @@ def _free(rows: QuerySet[Worker]) -> None:
     with transaction.atomic():
         if rows.exclude(occupied_by__in=active).update(occupied_by=None):
             dispatch.request()
+
+
+def hand_back(boot: Boot) -> None:
+    """Release what was assigned to this worker and not started, because the worker is being shut down."""
+    unstarted = Execution.objects.filter(
+        worker__name=boot.name, worker__boot_nonce=boot.nonce, state__in=values(UNSTARTED)
+    )
+    ending = Ending(
+        command=Command.RELEASE,
+        cause=EventKind.RELEASED,
+        reason=Reason.DRAINED,
+        message=f"Worker {boot.name} is shutting down and had not started it.",
+    )
+    for execution_id in unstarted.values_list("pk", flat=True):
+        with contextlib.suppress(Refused), transaction.atomic():
+            end(Fence(execution_id=execution_id), ending, actors.worker(boot.name))
 
 
 def went_offline(boot: Boot) -> None:

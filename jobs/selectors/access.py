@@ -16,11 +16,11 @@ def roles(person: Person) -> frozenset[str]:
         return frozenset()
     known: frozenset[str] | None = getattr(person, "_rerail_roles", None)
     if known is None:
-        names = person.groups.values_list("name", flat=True)  # type: ignore[union-attr]
+        names = person.groups.values_list("name", flat=True)  # type: ignore[attr-defined]
         known = frozenset(names) & {VIEWER, MEMBER, OPERATOR}
         if getattr(person, "is_superuser", False):
             known |= {OPERATOR}
-        person._rerail_roles = known  # type: ignore[union-attr]
+        person._rerail_roles = known  # type: ignore[attr-defined]
     return known
 
 

@@ -1,0 +1,58 @@
+"""An execution's dealings with checkpoints: what it resumes from, and what it leaves."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from jobs.commands import checkpoints
+from jobs.commands.orders import Order
+from jobs.models import Checkpoint
+from jobs.storage.manifests import Manifest
+from jobs.storage.restore import CheckpointRejected, restore
+from workers.checkpointer import Published, PublishFailed
+
+logger = logging.getLogger(__name__)
+
+RETRY_SECONDS = 2.0
+LONGEST_RETRY_SECONDS = 30.0
+
+
+def resume(order: Order, output: Path, *, uid: int | None) -> Manifest | None:
+    """Restore the newest whole checkpoint up to the one asked for; None where the job starts from the beginning.
+
+    Each one that is not whole is told on the timeline. Raises CheckpointRejected where none is left: beginning anew
+    would throw away work without a word.
+    """
+    if order.resume_from is None:
+        return None
+    candidates = Checkpoint.objects.filter(job=order.lease.job_id, n__lte=order.resume_from.n).order_by("-n")
+    last_rejection: CheckpointRejected | None = None
+    for checkpoint in candidates:
+        begun = time.monotonic()
+        try:
+            restored = restore(checkpoint, output, uid=uid, gid=uid)
+        except CheckpointRejected as rejection:
+            checkpoints.rejected(order.lease, checkpoint, str(rejection))
+            last_rejection = rejection
+            continue
+        checkpoints.restored(order.lease, checkpoint, seconds=time.monotonic() - begun)
+        return restored.manifest
+    raise last_rejection or CheckpointRejected(f"Checkpoint {order.resume_from.label} does not exist any more.")
+
+
+def publish_until(attempt: Callable[[], Published | None], *, seconds: float, gone: Callable[[], bool]) -> None:
+    """Publish, trying again for up to `seconds`; raises PublishFailed when that is over, or `gone` says so."""
+    deadline = time.monotonic() + seconds
+    pause = RETRY_SECONDS
+    while True:
+        try:
+            attempt()
+            return
+        except PublishFailed as failure:
+            logger.warning("Publishing failed: %s", failure)
+            if gone() or time.monotonic() + pause > deadline:
+                raise
+        threading.Event().wait(pause)
+        pause = min(2 * pause, LONGEST_RETRY_SECONDS)
