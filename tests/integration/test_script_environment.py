@@ -66,7 +66,10 @@ class Workshop:
 
     def carry_out(self, command: Command, request: Request, planned: Plan, owner: int = 7) -> tuple[Exit, str]:
         confinement = confine(
-            detect().level, owner, writable=[request.folder, *planned.writable], readonly=planned.readonly
+            detect().level,
+            owner,
+            writable=[request.folder, *planned.writable],
+            readonly=[self.bench.root, *planned.readonly],
         )
         if planned.writable:
             give_cache(request.cache, confinement)
@@ -241,7 +244,7 @@ def test_index_settings_go_to_the_prepare_step_alone(workshop: Workshop, tmp_pat
     (tmp_path / "uv" / "uv.toml").write_text(
         '[[index]]\nurl = "http://user:secret@127.0.0.1:9/simple"\ndefault = true\n'
     )
-    workshop.environ = {"UV_INDEX_PRIVATE_PASSWORD": "secret", "XDG_CONFIG_HOME": str(tmp_path)}
+    workshop.environ = {"UV_HTTP_RETRIES": "0", "UV_INDEX_PRIVATE_PASSWORD": "secret", "XDG_CONFIG_HOME": str(tmp_path)}
     request = workshop.request("pass", requirements="six")
     planned = plan(request, workshop.environ)
     assert planned.prepare is not None
