@@ -92,16 +92,14 @@ def run() -> int:
     """
     assigned = 0
     tries = 0
-    while tries < _TRIES_BESIDE_OTHERS:
+    while tries < _TRIES_BESIDE_OTHERS and _anything_left():
         if claim := _assign_next():
             assigned += 1
             tries = 0
             if not claim.needs_review:
                 ring(claim.execution_id, claim.worker_name)
-        elif _anything_left():
-            tries += 1
         else:
-            break
+            tries += 1
     return assigned
 
 
