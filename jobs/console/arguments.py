@@ -23,10 +23,10 @@ def seconds(text: str) -> float:
     return value
 
 
-def attempts(text: str) -> int:
-    """From 1 to 100."""
-    if not text.isdecimal() or not 1 <= int(text) <= 100:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to 100")
+def count(text: str) -> int:
+    """A whole number above 0."""
+    if not text.isdecimal() or not 0 < int(text) < 2**31:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
     return int(text)
 
 

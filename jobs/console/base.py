@@ -28,7 +28,9 @@ class ConsoleCommand(BaseCommand):
             raise self.error(f"The database can't be reached: {first_line(error)}") from None
         except ProgrammingError as error:
             raise self.error(f"The database's tables are not those of this version: {first_line(error)}") from None
-        except (Refused, Invalid, TooLarge) as error:
+        except Invalid as error:
+            raise self.error(" ".join(f"{field}: {wrong}" for field, wrong in error.errors.items())) from None
+        except (Refused, TooLarge) as error:
             raise self.error(str(error)) from None
         except KeyboardInterrupt:
             sys.exit(INTERRUPTED)

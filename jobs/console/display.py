@@ -10,7 +10,8 @@ from rich.text import Text
 
 from jobs.console.base import ConsoleCommand
 from jobs.console.following import Away
-from jobs.selectors.following import Look, Told
+from jobs.selectors.events import EventView
+from jobs.selectors.following import Look
 
 STYLES = {
     "succeeded": "bold green",
@@ -123,22 +124,20 @@ class Live:
     def _advance(self, look: Look) -> None:
         steps = "" if look.step is None else f"{look.step}/{look.total or '?'}"
         where = f"job {look.job_id} {look.phase or look.state.value.lower()}"
-        self._progress.update(
-            self._bar, description=where, total=look.total, completed=look.step or 0, steps=steps
-        )
+        self._progress.update(self._bar, description=where, total=look.total, completed=look.step or 0, steps=steps)
 
 
-def line_of(event: Told) -> str:
+def line_of(event: EventView) -> str:
     """Time (UTC), number, execution, kind and sentence of an event, in columns and on one line."""
     return f"{_columns(event)}{event.kind:<19} {_one_line(event.message)}"
 
 
-def _coloured(event: Told) -> Text:
+def _coloured(event: EventView) -> Text:
     kind = Text(f"{event.kind:<19} ", style=STYLES.get(event.kind, "bold"))
     return Text.assemble((_columns(event), "dim"), kind, _one_line(event.message))
 
 
-def _columns(event: Told) -> str:
+def _columns(event: EventView) -> str:
     return f"{event.at:%Y-%m-%d %H:%M:%S}  {event.seq:>3}  {event.execution or '-':<8} "
 
 

@@ -2,24 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
-from jobs.models import Event, Execution, Job, LogChunk, MetricPoint
+from jobs.models import Execution, Job, MetricPoint
+from jobs.selectors import events, logs
+from jobs.selectors.events import EventView, Filter
 from jobs.states import FINAL, JobState
 
 BATCH = 500
 TAIL_BYTES = 8 * 1024
-
-
-@dataclass(frozen=True, kw_only=True)
-class Told:
-    """An event as a line of a timeline needs it."""
-
-    seq: int
-    execution: str | None
-    kind: str
-    message: str
-    at: datetime
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +23,7 @@ class Look:
     phase: str
     step: int | None
     total: int | None
-    events: Sequence[Told]
+    events: Sequence[EventView]
 
     @property
     def ended(self) -> bool:
@@ -58,17 +48,8 @@ def look(job_id: int, after: int) -> Look | None:
         phase=execution.phase if execution else "",
         step=lease.step if lease else None,
         total=lease.total if lease else None,
-        events=_events(job_id, after),
+        events=events.page(job, Filter(after=after), BATCH).items,
     )
-
-
-def _events(job_id: int, after: int) -> list[Told]:
-    rows = Event.objects.filter(job_id=job_id, seq__gt=after).order_by("seq")
-    columns = rows.values_list("seq", "execution__number", "kind", "message", "at")
-    return [
-        Told(seq=seq, execution=f"{job_id}.{number}" if number else None, kind=kind, message=message, at=at)
-        for seq, number, kind, message, at in columns[:BATCH]
-    ]
 
 
 def last_output(job_id: int, lines: int) -> tuple[str, list[str]]:
@@ -76,12 +57,8 @@ def last_output(job_id: int, lines: int) -> tuple[str, list[str]]:
     printed = Execution.objects.filter(job_id=job_id, log_bytes__gt=0).order_by("-number").first()
     if printed is None:
         return "", []
-    tail = b""
-    for data in LogChunk.objects.filter(execution=printed).order_by("-offset").values_list("data", flat=True)[:8]:
-        tail = bytes(data) + tail
-        if len(tail) >= TAIL_BYTES:
-            break
-    return printed.label, tail[-TAIL_BYTES:].decode("utf-8", "replace").splitlines()[-lines:]
+    tail = logs.read(printed, max(0, printed.log_bytes - TAIL_BYTES)).data
+    return printed.label, tail.decode("utf-8", "replace").splitlines()[-lines:]
 
 
 def last_value(job_id: int, key: str) -> float | None:

@@ -7,14 +7,13 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandParser
 
+from jobs.commands import rules
 from jobs.commands.submission import Submission, submit
 from jobs.console import arguments, files, outcome, people
 from jobs.console.base import ConsoleCommand
 from jobs.models import Priority
 from jobs.selectors import access
 from jobs.states import ReasonClass
-
-MOST_REQUIREMENTS_BYTES = 256 * 1024
 
 
 class Command(ConsoleCommand):
@@ -44,7 +43,7 @@ class Command(ConsoleCommand):
             help="A label that its worker must carry.",
         )  # fmt: skip
         parser.add_argument("--priority", choices=Priority.labels, default=Priority.NORMAL.label)
-        parser.add_argument("--max-attempts", type=arguments.attempts, default=3, metavar="N")
+        parser.add_argument("--max-attempts", type=arguments.count, default=3, metavar="N")
         parser.add_argument(
             "--retry-on", action="append", choices=[kind.value for kind in ReasonClass],
             help="May be given twice; default: lost.",
@@ -67,10 +66,10 @@ class Command(ConsoleCommand):
         requirements = options["requirements"]
         return Submission(
             script=files.read_text(self, options["file"], settings.MAX_SCRIPT_BYTES),
-            name=self._name(options),
+            name=options["file"].name if options["name"] is None else options["name"],
             args=[*options["script_args"], *getattr(self, "_after_dashes", [])],
-            env=self._env(options),
-            requirements=files.read_text(self, requirements, MOST_REQUIREMENTS_BYTES) if requirements else "",
+            env=dict(options["env"]),
+            requirements=files.read_text(self, requirements, rules.MAX_REQUIREMENTS) if requirements else "",
             labels=dict(options["label"]),
             worker_labels=dict(options["worker_label"]),
             priority=Priority[options["priority"].upper()],
@@ -80,16 +79,3 @@ class Command(ConsoleCommand):
             queue_timeout_seconds=options["queue_timeout"],
             checkpoint_seconds=options["checkpoint_seconds"],
         )
-
-    def _name(self, options: dict[str, Any]) -> str:
-        name = (options["name"] if options["name"] is not None else options["file"].name).strip()
-        if not 0 < len(name) <= 200 or not name.isprintable():
-            raise self.error("--name must have 1 to 200 printable characters.")
-        return str(name)
-
-    def _env(self, options: dict[str, Any]) -> dict[str, str]:
-        env = dict(options["env"])
-        for name in env:
-            if name.startswith("RERAIL_"):
-                raise self.error(f"--env may not set {name}: names that begin with RERAIL_ are set by Rerail.")
-        return env
