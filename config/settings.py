@@ -30,6 +30,7 @@ INSTALLED_APPS = [
     "channels",
     "django_htmx",
     "django_rq",
+    "ninja",
     "storages",
     "jobs",
 ]
