@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import django_rq
-import redis.exceptions
+import redis
 from django.conf import settings
 from django.db import connection, transaction
 from rq import Queue
@@ -48,7 +48,7 @@ _NEXT_JOB = f"""
         (SELECT count(*) FROM jobs_worker w WHERE {_FREE} AND {_FITS}),
         (SELECT count(*) FROM jobs_worker w WHERE w.expires_at > statement_timestamp())
     FROM jobs_job j {_HELD}
-    WHERE {_READY} AND {_NOT_PAUSED} AND (%(limit)s IS NULL OR coalesce(held.running, 0) < %(limit)s)
+    WHERE {_READY} AND {_NOT_PAUSED} AND (%(limit)s::int IS NULL OR coalesce(held.running, 0) < %(limit)s::int)
         AND EXISTS (SELECT 1 FROM jobs_worker w WHERE {_FREE} AND {_FITS})
     ORDER BY j.priority DESC, coalesce(held.running, 0), j.queued_at, j.id
     LIMIT 1 FOR UPDATE OF j SKIP LOCKED
@@ -63,7 +63,7 @@ _CLAIM_WORKER = f"""
 _ANYTHING_LEFT = f"""
     SELECT EXISTS (
         SELECT 1 FROM jobs_job j {_HELD} WHERE {_READY} AND {_NOT_PAUSED}
-            AND (%(limit)s IS NULL OR coalesce(held.running, 0) < %(limit)s)
+            AND (%(limit)s::int IS NULL OR coalesce(held.running, 0) < %(limit)s::int)
             AND EXISTS (SELECT 1 FROM jobs_worker w WHERE {_FREE} AND {_FITS}))
 """  # noqa: S608
 
@@ -106,7 +106,7 @@ def run() -> int:
 def ring(execution_id: int, worker_name: str) -> None:
     """Put an execution's id onto its worker's queue; without Redis, leave it to a later sweep."""
     try:
-        Queue(queue_name(worker_name), connection=django_rq.get_connection("default")).enqueue_call(
+        Queue(queue_name(worker_name), connection=_redis()).enqueue_call(
             RINGER,
             args=(execution_id,),
             timeout=-1,
@@ -121,6 +121,12 @@ def ring(execution_id: int, worker_name: str) -> None:
 def queue_name(worker_name: str) -> str:
     """The RQ queue of a worker: its own, and this installation's."""
     return f"rerail-{_installation()}-{worker_name}"
+
+
+@cache
+def _redis() -> redis.Redis:
+    """This process's connections to Redis; redis-py opens new ones after a fork."""
+    return django_rq.get_connection("default")
 
 
 @cache
