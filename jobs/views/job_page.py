@@ -43,10 +43,11 @@ def job(request: PageRequest, job_id: int) -> HttpResponse:
 @with_role
 def live(request: PageRequest, job_id: int) -> HttpResponse:
     """What changed since the `seen` of the page: 204 where nothing did, else the changed parts and the next address."""
+    pulse = watching.pulse(request.user, job_id)
     seen = Seen.parse(request.GET.get("seen", ""))
     if seen is None:
         return HttpResponseClientRefresh()
-    if seen.agrees(watching.pulse(request.user, job_id)):
+    if seen.agrees(pulse):
         return HttpResponse(status=204)
     watched = watching.job(request.user, job_id)
     if watched.job.last_seq - seen.first >= EVENTS_FOLLOWED:

@@ -94,5 +94,6 @@ def test_somebody_without_a_role_is_told_whom_to_ask(browser, db):
 
 
 def test_a_poll_whose_session_has_ended_takes_the_whole_page_to_the_sign_in():
-    answer = Client().get(reverse("job-rows"), headers={"HX-Request": "true"})
-    assert answer["HX-Redirect"] == reverse("sign-in")
+    here = {"HX-Request": "true", "HX-Current-URL": "http://testserver/?q=digits"}
+    answer = Client().get(reverse("job-rows"), headers=here)
+    assert answer["HX-Redirect"] == "/sign-in?next=%2F%3Fq%3Ddigits"
