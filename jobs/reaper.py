@@ -96,6 +96,10 @@ def seconds_to_next_expiry() -> float | None:
 
 def _expired_leases(dry_run: bool) -> Iterator[Finding]:
     overdue = Heartbeat.objects.filter(expires_at__lt=Now()).order_by("expires_at")
+    if not dispatch.bell_works():
+        overdue = overdue.exclude(_UNHEARD)
+        if not dry_run:
+            _prolong_unheard()
     candidates = Execution.objects.filter(heartbeat__in=overdue.values("pk")[:BATCH]).select_related("heartbeat")
     for execution in candidates.annotate(silent=Now() - F("heartbeat__beat_at")):
         ending = _ending_of(execution)
@@ -104,6 +108,14 @@ def _expired_leases(dry_run: bool) -> Iterator[Finding]:
         )
         if dry_run or _expire(execution, ending):
             yield finding
+
+
+_UNHEARD = Q(execution__state=ExecutionState.ASSIGNED.value)
+
+
+def _prolong_unheard() -> None:
+    """While Redis is away, no worker learns what it is given: neither worker nor job is to blame for not starting."""
+    Heartbeat.objects.filter(_UNHEARD).update(expires_at=in_seconds(settings.RERAIL.timing.never_started))
 
 
 def _ending_of(execution: Execution) -> Ending:
