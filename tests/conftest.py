@@ -110,3 +110,17 @@ def statements():
     from tests import database
 
     return database.statements
+
+
+@pytest.fixture
+def own_redis(real_commits, settings):
+    """A Redis that the test may stop, freeze and flush; dispatch rings there meanwhile."""
+    from jobs import dispatch
+    from tests.valkey import own_valkey
+
+    with own_valkey() as server:
+        settings.REDIS_URL = server.url
+        settings.REDIS_TIMEOUT_SECONDS = 0.3
+        dispatch._bell.cache_clear()
+        yield server
+    dispatch._bell.cache_clear()
