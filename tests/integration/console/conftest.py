@@ -15,7 +15,10 @@ from jobs.console.following import Polling
 
 @pytest.fixture
 def manage(capsys):
-    """Run a command line in this process; returns its exit code, its answer and its errors."""
+    """Run a command line in this process; returns its exit code, its answer and its errors.
+
+    At its end a command closes the database connection: use it with `real_commits`.
+    """
 
     def run(*argv: object) -> tuple[int, str, str]:
         capsys.readouterr()
