@@ -12,8 +12,8 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import DurationField, ExpressionWrapper, F, Q, Value
-from django.db.models.functions import Now
+from django.db.models import DurationField, ExpressionWrapper, F, OuterRef, Q, Subquery, Value
+from django.db.models.functions import Coalesce, Greatest, Now
 
 from jobs import actors, dispatch, transition
 from jobs.commands.endings import Ending, end
@@ -175,9 +175,12 @@ def _count_unstarted(execution: Execution) -> None:
 
 def _overstayed_queue(dry_run: bool) -> Iterator[Finding]:
     limit = ExpressionWrapper(F("queue_timeout_seconds") * Value(timedelta(seconds=1)), DurationField())
-    overdue = Job.objects.filter(
-        state=JobState.QUEUED.value, queue_timeout_seconds__isnull=False, queued_at__lt=Now() - limit
-    )
+    queued = Job.objects.filter(state=JobState.QUEUED.value, queue_timeout_seconds__isnull=False)
+    # A place is older than the wait for it where the job came back by itself: that began with its last attempt's end,
+    # or begins with the end of its backoff.
+    last_end = Execution.objects.filter(job=OuterRef("pk"), number=OuterRef("attempt")).values("finished_at")
+    since = Greatest("queued_at", Coalesce(Subquery(last_end), "queued_at"), Coalesce("not_before", "queued_at"))
+    overdue = queued.filter(queued_at__lt=Now() - limit).alias(since=since).filter(since__lt=Now() - limit)
     for job in overdue.order_by("queued_at")[:BATCH]:
         why = f"No worker took it within its {job.queue_timeout_seconds:g} s in the queue."
         if dry_run or _expire_queue(job, why):
@@ -196,7 +199,7 @@ def _expire_queue(job: Job, why: str) -> bool:
                     Fact(kind=EventKind.FAILED, message=why, reason=reason),
                 ],
                 actor=actors.REAPER,
-                guard=Q(queued_at=job.queued_at),
+                guard=Q(queued_at=job.queued_at, attempt=job.attempt),
                 job={"reason": reason.value, "message": why},
             )
     except Refused:

@@ -67,6 +67,18 @@ def django_db_modify_db_settings(servers, django_db_modify_db_settings_parallel_
     post_migrate.connect(database.restore_single_rows, dispatch_uid="tests")
 
 
+@pytest.fixture(scope="session")
+def django_db_setup(django_test_environment, django_db_blocker, django_db_modify_db_settings) -> Iterator[None]:
+    """The test database; pytest-django's own makes none where no test carries its marker, as with `real_commits`."""
+    from django.test.utils import setup_databases, teardown_databases
+
+    with django_db_blocker.unblock():
+        made = setup_databases(verbosity=0, interactive=False, aliases={"default"})
+    yield
+    with django_db_blocker.unblock():
+        teardown_databases(made, verbosity=0)
+
+
 @pytest.fixture
 def redis(servers):
     """An empty Redis."""

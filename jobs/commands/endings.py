@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 from jobs import dispatch, retry, transition
 from jobs.errors import Stale
 from jobs.models import Execution, Job
-from jobs.states import UNSTARTED_BEFORE_GIVING_UP, Command, EventKind, ExecutionState, JobState, Reason, edge
+from jobs.states import UNSTARTED_BEFORE_GIVING_UP, Command, EventKind, ExecutionState, JobState, Reason, edge, edges
 from jobs.timeline import Fact
 from jobs.transition import Fence
 
@@ -35,11 +35,14 @@ class Ending:
 def end(fence: Fence, ending: Ending, actor: str) -> JobState:
     """End an active execution without success and send its job where its retry policy says; returns that state.
 
-    Runs inside the caller's transaction. Raises Stale where the execution is not the current one.
+    Runs inside the caller's transaction. Raises Stale where the execution is not the current one, or the table has no
+    such end for it.
     """
     job = _locked_job(fence)
     started = job.state == JobState.RUNNING
     ending = _given_up(job, ending)
+    if not edges(ending.command, JobState(job.state)):
+        raise Stale(f"Attempt {job.pk}.{job.attempt} is {job.state.lower()}; that can't be said of it.")
     verdict = _verdict(job, ending, started=started)
     target = _target(job, verdict)
     transition.take(
