@@ -145,7 +145,7 @@ class Supervisor:
 
     def _section(self, program: Program) -> dict[str, str]:
         return {
-            "command": _value(shlex.join(program.starter(self._places))),
+            "command": _value(shlex.join(program.starter(self._places, parent=self._places.run / f"{NAME}.pid"))),
             "autostart": "false",
             "autorestart": "true",
             "startsecs": str(START_SECONDS),

@@ -5,7 +5,8 @@ import sys
 import traceback
 from collections.abc import Callable
 
-from config.environment import Environment
+from config import storages
+from config.environment import BadEnvironment, Environment
 from stack import database, ending, postgres, preparation, processes, programs, valkey, web
 from stack.errors import CannotStart, Interrupted
 from stack.places import Places
@@ -23,11 +24,12 @@ SERVERS_STOP_SECONDS = 120
 
 
 def run(environment: Environment) -> None:
-    """Bring everything up, watch over it, and return once a signal has stopped it all; CannotStart where it can't."""
+    """Bring everything up, watch over it, until a signal has stopped it all; CannotStart or BadEnvironment."""
     if sys.platform != "linux":
         raise CannotStart("Rerail's own servers and workers need Linux.")
     places = Places.of(environment)
     try:
+        storages.backend(environment.storage_url, places.data)
         with Waiting() as waiting:
             preparation.make_data_folder(environment, places)
             with preparation.ownership(environment, places, waiting) as lock:
@@ -36,7 +38,7 @@ def run(environment: Environment) -> None:
                 _Stack(environment, places, waiting, lock).live()
     except Interrupted:
         pass
-    except CannotStart:
+    except (CannotStart, BadEnvironment):
         raise
     except Exception as error:
         raise CannotStart(f"The stack can't go on: {_told_in_full(places, error)}") from error
@@ -85,6 +87,7 @@ class _Stack:
         self._wait_for_redis()
         database.migrate()
         self._sign_in = database.ensure_admin(self._places, self._environment.admin_password)
+        database.let_go()
         # Each of the others loads Django too: where processors are few, web would answer seconds later beside them.
         self._waiting.until(lambda: web.answers(self._environment), seconds=WEB_HEAD_START_SECONDS)
         self._supervisor.start(name for name in self._names(servers=False) if name != programs.WEB)

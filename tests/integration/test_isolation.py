@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.sandbox import LEVELS, PATIENCE, Bench, open_bench, open_folder, reachable_python
+from tests.sandbox import LEVELS, PATIENCE, Bench, Output, open_bench, open_folder, reachable_python
 from workers.isolation import (
     FIRST_UID,
     MORE_UIDS,
@@ -59,6 +59,16 @@ def space() -> Iterator[Bench]:
         yield bench
 
 
+@pytest.fixture
+def foreign_group() -> Iterator[None]:
+    before = os.getgroups()
+    if is_root():
+        os.setgroups([*before, 4])
+    yield
+    if is_root():
+        os.setgroups(before)
+
+
 def test_a_script_gets_no_descriptor_but_stdin_stdout_and_stderr(bench: Bench) -> None:
     ours = os.open("/etc/passwd", os.O_RDONLY)
     os.set_inheritable(ours, True)
@@ -90,7 +100,7 @@ print(os.getsid(0) == os.getpid(), resource.getrlimit(resource.RLIMIT_CORE), oct
     assert text == "True (0, 0) 0o22 1"
 
 
-def test_a_script_has_no_capability_and_no_foreign_group(apart: Bench) -> None:
+def test_a_script_has_no_capability_and_no_foreign_group(apart: Bench, foreign_group: None) -> None:
     text = apart.run(
         """
 status = dict(line.split(":\\t", 1) for line in open("/proc/self/status").read().splitlines())
@@ -139,6 +149,12 @@ print([attempt(lambda: open(f"/proc/{os.getppid()}/{name}", "rb").read(1)) for n
 def test_in_a_namespace_a_script_sees_only_its_own_processes(space: Bench) -> None:
     text = space.run("daemon(); print(len([entry for entry in os.listdir('/proc') if entry.isdigit()]), os.getppid())")
     assert text == "3 1"
+
+
+def test_in_a_namespace_a_script_shares_no_process_mount_or_ipc_namespace_with_the_service(space: Bench) -> None:
+    kinds = ("pid", "mnt", "ipc")
+    text = space.run("print(*[os.readlink(f'/proc/self/ns/{kind}') for kind in sys.argv[1:]])", *kinds)
+    assert not set(text.split()) & {os.readlink(f"/proc/self/ns/{kind}") for kind in kinds}
 
 
 def test_in_a_namespace_scratch_folders_are_empty_writable_and_forgotten(space: Bench) -> None:
@@ -397,7 +413,7 @@ print(json.dumps({"level": level, "code": end.code}))
 def as_ordinary_user() -> Iterator[Path]:
     """A service's folder that belongs to an ordinary user: its home with a key, its data, its code."""
     # Not in a scratch folder, which is covered: all of the file system must be read-only, not what was bound so.
-    with open_folder("/srv" if is_root() else os.path.expanduser("~")) as root:
+    with open_folder("/srv" if is_root() else str(Path.home())) as root:
         for name, file in (("home", ".ssh/key"), ("data", "password")):
             (root / name / file).parent.mkdir(parents=True)
             (root / name / file).write_text("s3cret")
@@ -440,6 +456,45 @@ def test_an_ordinary_users_script_is_kept_from_its_users_home_code_and_processes
     }
 
 
+BY_MANNERS = """
+import os, sys
+from pathlib import Path
+from workers.hardening import make_undumpable
+from workers.isolation import Level, confine
+from workers.process import Script, ScriptSpec, base_python
+
+make_undumpable()
+code = '''
+import os, sys
+def attempt(action):
+    try: return action()
+    except OSError as error: return type(error).__name__
+parent = open(f"/proc/{os.getppid()}/stat").read().rpartition(")")[2].split()[1]
+print([attempt(lambda: open(f"/proc/{pid}/{name}", "rb").read(1))
+       for pid in (os.getppid(), parent, sys.argv[1]) for name in ("environ", "mem")])
+'''
+spec = ScriptSpec(argv=[str(base_python()), "-c", code, str(os.getpid())], env={}, folder=Path("/"),
+                  stdout=1, stderr=2, confinement=confine(Level.ENVIRONMENT, 7))
+with Script.spawn(spec) as script:
+    script.wait(20)
+"""
+
+
+def test_at_the_last_level_too_service_launcher_and_init_cannot_be_read_by_their_own_uid(
+    as_ordinary_user: Path,
+) -> None:
+    user = {"user": 1500, "group": 1500, "extra_groups": []} if is_root() else {}
+    done = subprocess.run(
+        [str(reachable_python()), "-c", BY_MANNERS],
+        env={},
+        cwd=as_ordinary_user,
+        capture_output=True,
+        text=True,
+        **user,  # type: ignore[call-overload]
+    )
+    assert done.stdout.strip() == str(["PermissionError"] * 6), done.stderr
+
+
 def test_an_undumpable_process_keeps_its_environment_from_others_of_its_uid(as_ordinary_user: Path) -> None:
     code = """
 import subprocess, sys, os
@@ -471,18 +526,19 @@ if os.fork() == 0:
     print("ready", flush=True)
     while sys.argv[1] == "after" and os.getppid() == parent: time.sleep(0.001)
     if sys.argv[1] == "after": die_with_parent(signal.SIGKILL, parent)
-    time.sleep(3600)
+    time.sleep(30)
 sys.stdin.readline()
 """
     for when in ("before", "after"):
+        output = Output()
         owner = subprocess.Popen(
-            [sys.executable, "-c", code, when], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", code, when], cwd=ROOT, stdin=subprocess.PIPE, stdout=output.writer
         )
-        assert owner.stdout is not None
-        assert owner.stdout.readline() == "ready\n"
+        assert output.line() == "ready"
         owner.kill()
-        assert owner.stdout.read() == "", "end of file: the child is gone"
+        assert output.rest() == "", "end of file: the child is gone"
         owner.communicate()
+        output.close()
 
 
 def test_the_interpreter_of_scripts_is_not_that_of_the_service() -> None:

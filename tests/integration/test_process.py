@@ -17,8 +17,8 @@ from tests.sandbox import LEVELS, PATIENCE, Bench, open_bench
 from workers.process import Exit, Level, Script, SpawnError
 
 OWNER = """
-import sys, threading
-from tests.sandbox import DAEMON, Bench
+import os, sys, threading, time
+from tests.sandbox import PATIENCE, Bench
 from workers.process import Level
 from pathlib import Path
 bench = Bench(Level(sys.argv[1]), Path(sys.argv[2]))
@@ -28,6 +28,11 @@ thread = threading.Thread(target=lambda: bench.start(code))
 thread.start()
 thread.join()
 print("thread ended", flush=True)
+if os.fork() == 0:  # holds a copy of every descriptor, as a forked helper would
+    os.dup2(0, 1)
+    os.dup2(0, 2)
+    time.sleep(2 * PATIENCE)
+    os._exit(0)
 threading.Event().wait()
 """
 
@@ -79,7 +84,8 @@ def test_sigterm_reaches_the_main_process_alone_which_may_save_and_exit_by_itsel
 import signal, subprocess
 loader = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
 def save(*_):
-    print("saving", loader.poll())
+    try: print("saving without", loader.wait(0.3))
+    except subprocess.TimeoutExpired: print("saving")
     sys.exit(5)
 signal.signal(signal.SIGTERM, save)
 print("ready")
@@ -89,7 +95,7 @@ while True: time.sleep(1)
     assert bench.output.line() == "ready"
     script.terminate()
     assert script.wait(PATIENCE) == Exit(5, None)
-    assert bench.output.rest() == "saving None\n"
+    assert bench.output.rest() == "saving\n"
 
 
 def test_terminating_a_script_that_has_ended_does_nothing(bench: Bench) -> None:
@@ -199,7 +205,10 @@ def start_owner(bench: Bench) -> "subprocess.Popen[bytes]":
     """A stand-in for an execution process, whose stdout its script and all of that one's descendants hold."""
     root = Path(__file__).parents[2]
     return subprocess.Popen(
-        [sys.executable, "-c", OWNER, bench.level, str(bench.root)], cwd=root, stdout=bench.output.writer
+        [sys.executable, "-c", OWNER, bench.level, str(bench.root)],
+        cwd=root,
+        stdin=subprocess.DEVNULL,
+        stdout=bench.output.writer,
     )
 
 
@@ -209,6 +218,17 @@ def test_nothing_is_left_when_the_launcher_is_killed(bench: Bench) -> None:
     watchers(script)[0].kill()
     assert script.wait(PATIENCE) == Exit(None, signal.SIGKILL)
     assert bench.output.rest() == ""
+
+
+def test_nothing_is_left_when_the_launcher_is_killed_while_init_is_stopped() -> None:
+    with open_bench(Level.NAMESPACE) as bench:
+        script = bench.start("daemon(); print('ready'); time.sleep(3600)")
+        assert bench.output.line() == "ready"
+        launcher, init = watchers(script)
+        init.suspend()
+        launcher.kill()
+        assert script.wait(PATIENCE) == Exit(None, signal.SIGKILL)
+        assert bench.output.rest() == ""
 
 
 def test_nothing_is_left_when_init_is_killed(bench: Bench) -> None:

@@ -66,7 +66,10 @@ class Workshop:
 
     def carry_out(self, command: Command, request: Request, planned: Plan, owner: int = 7) -> tuple[Exit, str]:
         confinement = confine(
-            detect().level, owner, writable=[request.folder, *planned.writable], readonly=planned.readonly
+            detect().level,
+            owner,
+            writable=[request.folder, *planned.writable],
+            readonly=[self.bench.root, *planned.readonly],
         )
         if planned.writable:
             give_cache(request.cache, confinement)
@@ -122,7 +125,7 @@ def test_a_script_sees_the_sdk_and_none_of_the_services_packages(workshop: Works
             "import rerail, importlib.util as u; print(rerail.NAME, u.find_spec('workers'), sys.path)".replace(
                 "import ", "import sys, ", 1
             )
-        )  # fmt: skip
+        )
     )
     assert text.startswith("the sdk None ")
     assert sys.prefix not in text
@@ -241,7 +244,7 @@ def test_index_settings_go_to_the_prepare_step_alone(workshop: Workshop, tmp_pat
     (tmp_path / "uv" / "uv.toml").write_text(
         '[[index]]\nurl = "http://user:secret@127.0.0.1:9/simple"\ndefault = true\n'
     )
-    workshop.environ = {"UV_INDEX_PRIVATE_PASSWORD": "secret", "XDG_CONFIG_HOME": str(tmp_path)}
+    workshop.environ = {"UV_HTTP_RETRIES": "0", "UV_INDEX_PRIVATE_PASSWORD": "secret", "XDG_CONFIG_HOME": str(tmp_path)}
     request = workshop.request("pass", requirements="six")
     planned = plan(request, workshop.environ)
     assert planned.prepare is not None
