@@ -1,5 +1,6 @@
 """Calling the API with somebody's token."""
 
+import json
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -34,15 +35,15 @@ class ApiClient:
         return self.client.post(PREFIX + path, raw, content_type=content_type)
 
     def _send(self, method: str, path: str, body: Any, **options: Any) -> Any:
-        data = {} if body is None else {"data": body, "content_type": "application/json"}
-        return getattr(self.client, method)(PREFIX + path, **data, **options)
+        data = b"" if body is None else body
+        return getattr(self.client, method)(PREFIX + path, data, content_type="application/json", **options)
 
 
 def problem(response: Any, status: int, code: str) -> dict[str, Any]:
     """The problem document in an answer, which must be one of that status and code."""
     assert response.status_code == status, response.content
     assert response["Content-Type"] == "application/problem+json"
-    document: dict[str, Any] = response.json()
+    document: dict[str, Any] = json.loads(response.content)
     assert document["status"] == status
     assert document["code"] == code
     assert document["type"].endswith(code)

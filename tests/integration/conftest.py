@@ -3,45 +3,30 @@
 import pytest
 from django.contrib.auth.models import User
 
-from tests.factories import person
+from tests import factories
 from tests.integration.client import ApiClient
 
 
 @pytest.fixture
-def member(db: None) -> User:
-    return person("ada", "member")
+def member(db) -> User:
+    return factories.user("member", "ada")
 
 
 @pytest.fixture
-def other(db: None) -> User:
-    return person("bob", "member")
-
-
-@pytest.fixture
-def operator(db: None) -> User:
-    return person("olga", "operator")
-
-
-@pytest.fixture
-def viewer(db: None) -> User:
-    return person("vera", "viewer")
-
-
-@pytest.fixture
-def api(member: User) -> ApiClient:
+def api(member) -> ApiClient:
     return ApiClient(member)
 
 
 @pytest.fixture
-def operator_api(operator: User) -> ApiClient:
-    return ApiClient(operator)
+def other_api(db) -> ApiClient:
+    return ApiClient(factories.user("member", "bob"))
 
 
 @pytest.fixture
-def viewer_api(viewer: User) -> ApiClient:
-    return ApiClient(viewer)
+def operator_api(db) -> ApiClient:
+    return ApiClient(factories.user("operator", "olga"))
 
 
 @pytest.fixture
-def other_api(other: User) -> ApiClient:
-    return ApiClient(other)
+def viewer_api(db) -> ApiClient:
+    return ApiClient(factories.user("viewer", "vera"))

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from django.conf import settings
 from django.http import HttpResponse, JsonResponse
 from ninja import Header, Query, Router
+from ninja.responses import Status
 from pydantic import TypeAdapter
 
 from jobs import throttling
@@ -30,7 +31,7 @@ def submit(
     request: ApiRequest,
     body: JobIn,
     idempotency_key: Annotated[str | None, Header(alias=idempotency.FIELD)] = None,
-) -> tuple[int, Any]:
+) -> Status[Any]:
     """Repeated with the same `Idempotency-Key` within a day, it makes one job and gives one answer."""
     if not access.may_submit(request.auth):
         raise Forbidden("Your role does not let you submit jobs.")
@@ -43,8 +44,8 @@ def submit(
         return answer
 
     if idempotency_key is None:
-        return 201, accept()
-    return 201, idempotency.once(request.auth, idempotency_key, request.body, accept)
+        return Status(201, accept())
+    return Status(201, idempotency.once(request.auth, idempotency_key, request.body, accept))
 
 
 @router.get("/jobs", response=PageOf[JobView], summary="List jobs")
@@ -78,7 +79,7 @@ def change_job(request: ApiRequest, job_id: int, body: JobChange) -> JobView:
 
 
 @router.delete("/jobs/{int:job_id}", response={202: JobView}, summary="Cancel a job, as POST …/cancel does")
-def delete_job(request: ApiRequest, job_id: int, purge: bool = False) -> tuple[int, JobView]:
+def delete_job(request: ApiRequest, job_id: int, purge: bool = False) -> Status[JobView]:
     """`purge=true`, which is to remove an ended job with its storage, is not supported yet."""
     if purge:
         raise Invalid({"purge": "Removing jobs is not supported yet; without purge, DELETE cancels."})
@@ -86,19 +87,19 @@ def delete_job(request: ApiRequest, job_id: int, purge: bool = False) -> tuple[i
 
 
 @router.post("/jobs/{int:job_id}/cancel", response={202: JobView}, summary="Cancel a job")
-def cancel_job(request: ApiRequest, job_id: int) -> tuple[int, JobView]:
+def cancel_job(request: ApiRequest, job_id: int) -> Status[JobView]:
     """A waiting job is cancelled at once; a running one is asked to save and stop."""
     jobs.find_to_change(request.auth, job_id)
     cancellation.cancel(job_id, request.auth)
-    return 202, jobs.get(request.auth, job_id)
+    return Status(202, jobs.get(request.auth, job_id))
 
 
 @router.post("/jobs/{int:job_id}/requeue", response={202: JobView}, summary="Run an ended job again")
-def requeue_job(request: ApiRequest, job_id: int, body: RequeueIn = RequeueIn()) -> tuple[int, JobView]:  # noqa: B008
+def requeue_job(request: ApiRequest, job_id: int, body: RequeueIn = RequeueIn()) -> Status[JobView]:  # noqa: B008
     """It gets a fresh budget of attempts and begins from its latest checkpoint, a named one, or none."""
     jobs.find_to_change(request.auth, job_id)
     requeueing.requeue(job_id, request.auth, body.from_checkpoint)
-    return 202, jobs.get(request.auth, job_id)
+    return Status(202, jobs.get(request.auth, job_id))
 
 
 _SCRIPT_ANSWER = {
