@@ -55,7 +55,7 @@ def test_it_ends_well_when_the_job_succeeded_and_reached_the_accuracy(manage, me
 
     assert (code, err) == (0, "")
     assert out.splitlines()[-1].startswith("Accuracy 0.9300 ")
-    assert [line.split()[4] for line in out.splitlines() if "  1.1 " in line][-1] == "succeeded"
+    assert out.splitlines()[-2].split()[3:5] == [f"{Job.objects.get().pk}.1", "succeeded"]
 
 
 @pytest.mark.parametrize(
