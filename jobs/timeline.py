@@ -8,6 +8,7 @@ from typing import Any
 from django.db.models.functions import Now
 
 from jobs.models import Event
+from jobs.sql import storable
 from jobs.states import EventKind, Reason
 
 
@@ -37,9 +38,9 @@ def record(job_id: int, last_seq: int, facts: Sequence[Fact], actor: str) -> Non
             seq=first + index,
             execution_id=fact.execution_id,
             kind=fact.kind,
-            message=fact.message,
+            message=storable(fact.message),
             reason=fact.reason or "",
-            details=dict(fact.details),
+            details=storable(fact.details),
             actor=actor,
             at=fact.at or Now(),
         )
