@@ -59,6 +59,15 @@ def latest_per_execution(job: Job, wanted: Filter, limit: int, cursor: str | Non
     return Page(items=[view(events[pk]) for pk in chosen], next=rows.next)
 
 
+def number_in(cursor: str | None) -> int:
+    """The number of an event in a cursor of `page`; raises Invalid."""
+    if cursor is None:
+        return 0
+    if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
+        raise Invalid({"cursor": "This is no cursor of a timeline; it is an event's number."})
+    return int(cursor)
+
+
 def execution_number(job: Job, label: str | None) -> int | None:
     """The number in an execution's label (`1042.3`, or `3` alone) of this job; raises Invalid."""
     if label is None:

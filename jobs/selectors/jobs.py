@@ -1,8 +1,8 @@
 """Jobs as people see them, one by one and in pages."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.db.models import BooleanField, ExpressionWrapper, F, FilteredRelation, Q, QuerySet
@@ -16,6 +16,7 @@ from jobs.selectors.checkpoints import LatestCheckpoint
 from jobs.selectors.filters import Filter, narrowed
 from jobs.selectors.pages import Page
 from jobs.selectors.waiting import Situation
+from jobs.states import JobState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +53,13 @@ class JobView:
     reason: str | None
     message: str | None
     last_seq: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submitted(JobView):
+    """The answer to a submission; `status` is the state in lower case, as the older coordinator answered."""
+
+    status: str
 
 
 def page(person: Person, wanted: Filter, limit: int, cursor: str | None = None) -> Page[JobView]:
@@ -139,6 +147,20 @@ def view(job: Job, now: Situation) -> JobView:
         message=job.message or None,
         last_seq=job.last_seq,
     )
+
+
+def submitted(job: Job) -> Submitted:
+    """What people see of a job just stored; a worker may have it by now, but it was queued when it was accepted."""
+    stored = vars(view(job, Situation())) | {"waiting": "Waiting for a free worker."}
+    return Submitted(**stored, status=job.state.lower())
+
+
+def ids_to_change(person: Person, wanted: Filter, states: Collection[JobState], limit: int) -> Page[int]:
+    """The ids of the jobs that `person` may act on, that `wanted` lets through and that are in one of `states`."""
+    chosen = [state for state in wanted.states or states if state in states]
+    if not chosen:
+        return Page(items=[])
+    return narrowed(access.changeable_jobs(person), replace(wanted, states=chosen), limit)
 
 
 def _progress(latest: Execution | None) -> Progress:

@@ -413,7 +413,7 @@ print(json.dumps({"level": level, "code": end.code}))
 def as_ordinary_user() -> Iterator[Path]:
     """A service's folder that belongs to an ordinary user: its home with a key, its data, its code."""
     # Not in a scratch folder, which is covered: all of the file system must be read-only, not what was bound so.
-    with open_folder("/srv" if is_root() else os.path.expanduser("~")) as root:
+    with open_folder("/srv" if is_root() else str(Path.home())) as root:
         for name, file in (("home", ".ssh/key"), ("data", "password")):
             (root / name / file).parent.mkdir(parents=True)
             (root / name / file).write_text("s3cret")

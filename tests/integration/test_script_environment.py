@@ -125,7 +125,7 @@ def test_a_script_sees_the_sdk_and_none_of_the_services_packages(workshop: Works
             "import rerail, importlib.util as u; print(rerail.NAME, u.find_spec('workers'), sys.path)".replace(
                 "import ", "import sys, ", 1
             )
-        )  # fmt: skip
+        )
     )
     assert text.startswith("the sdk None ")
     assert sys.prefix not in text
