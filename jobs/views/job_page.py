@@ -14,7 +14,6 @@ from jobs.selectors.events import Filter
 from jobs.selectors.watching import Watched
 from jobs.states import FINAL, ExecutionState
 from jobs.views import log_text
-from jobs.views.addresses import artifact_path
 from jobs.views.guard import PageRequest, with_role
 from jobs.views.seen import Seen
 from jobs.views.stretches import stretches
@@ -91,7 +90,6 @@ def _head(request: PageRequest, watched: Watched) -> dict[str, Any]:
         "ended": watched.job.state in FINAL,
         "may_act": access.may_act_on(request.user, watched.job),
         "latest": watched.latest,
-        "artifact": artifact_path(watched.job.pk),
     }
 
 
