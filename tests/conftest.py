@@ -57,26 +57,20 @@ def servers() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def django_db_modify_db_settings(servers, django_db_modify_db_settings_parallel_suffix) -> None:
-    """pytest-django makes the test database: only now, when there is a server to make it on."""
+def django_db_setup(servers, django_test_environment, django_db_blocker) -> Iterator[None]:
+    """The test database, instead of pytest-django's fixture, which makes one only for what it knows of."""
+    from django.db import connection
     from django.db.models.signals import post_migrate
+    from django.test.utils import setup_databases
 
     from tests import database
 
     # Every flush of Django's ends with that signal, and takes the rows of which there is one along.
     post_migrate.connect(database.restore_single_rows, dispatch_uid="tests")
-
-
-@pytest.fixture(scope="session")
-def django_db_setup(django_test_environment, django_db_blocker, django_db_modify_db_settings) -> Iterator[None]:
-    """The test database; pytest-django's own makes none where no test carries its marker, as with `real_commits`."""
-    from django.test.utils import setup_databases, teardown_databases
-
     with django_db_blocker.unblock():
-        made = setup_databases(verbosity=0, interactive=False, aliases={"default"})
-    yield
-    with django_db_blocker.unblock():
-        teardown_databases(made, verbosity=0)
+        setup_databases(verbosity=0, interactive=False, serialized_aliases=set())
+        yield
+        connection.close()  # the database goes with its server
 
 
 @pytest.fixture
@@ -116,3 +110,17 @@ def statements():
     from tests import database
 
     return database.statements
+
+
+@pytest.fixture
+def own_redis(real_commits, settings):
+    """A Redis that the test may stop, freeze and flush; dispatch rings there meanwhile."""
+    from jobs import dispatch
+    from tests.valkey import own_valkey
+
+    with own_valkey() as server:
+        settings.REDIS_URL = server.url
+        settings.REDIS_TIMEOUT_SECONDS = 0.3
+        dispatch._bell.cache_clear()
+        yield server
+    dispatch._bell.cache_clear()

@@ -21,12 +21,19 @@ def _models() -> list[type[Model]]:
     return [model for model in apps.get_app_config("jobs").get_models() if model not in _KEPT]
 
 
+def _tables() -> list[str]:
+    about_users: list[Any] = [relation.related_model for relation in User._meta.related_objects]
+    through: list[Any] = [User.groups.through, User.user_permissions.through]
+    found = [model._meta.db_table for model in [*_models(), *about_users, *through, User]]
+    return list(dict.fromkeys(found))
+
+
 def empty() -> None:
     """Remove every job, worker, user and what hangs on them; reset the rows of which there is one."""
-    tables = ", ".join(connection.ops.quote_name(model._meta.db_table) for model in [*_models(), User])
     with connection.cursor() as cursor:
         cursor.execute("SET lock_timeout = '20s'")
-        cursor.execute(f"TRUNCATE {tables} RESTART IDENTITY CASCADE")
+        # Ten times as fast as TRUNCATE while there is little. Foreign keys are judged at the end of it.
+        cursor.execute("; ".join(f"DELETE FROM {table}" for table in _tables()))
         cursor.execute("RESET lock_timeout")
     # Its uuid stays: names of queues are remembered for the life of a process.
     Installation.objects.update(queue_paused_at=None)
@@ -47,8 +54,9 @@ def restore_single_rows(**_: Any) -> None:
 def rows() -> dict[str, list[tuple[Any, ...]]]:
     """Everything that the tables of Rerail hold, to be compared with itself later."""
     found = {}
+    models: list[type[Model]] = [*_models(), Installation]
     with connection.cursor() as cursor:
-        for model in [*_models(), Installation]:
+        for model in models:
             cursor.execute(f"SELECT * FROM {model._meta.db_table}")
             found[model._meta.db_table] = sorted(cursor.fetchall(), key=repr)
     return found
@@ -67,4 +75,17 @@ def execute(sql: str, *parameters: Any) -> int:
     """Run one statement beside the application, such as one that moves a deadline; returns how many rows it touched."""
     with connection.cursor() as cursor:
         cursor.execute(sql, parameters)
-        return cursor.rowcount
+        count: int = cursor.rowcount
+    return count
+
+
+def changes(before: dict[str, list[tuple[Any, ...]]], after: dict[str, list[tuple[Any, ...]]]) -> dict[str, int]:
+    """How many rows of each table are new or another than they were; a table without any is left out."""
+    counts = {}
+    for table, rows_after in after.items():
+        rows_before = [repr(row) for row in before[table]]
+        gone = len(set(rows_before) - {repr(row) for row in rows_after})
+        come = len({repr(row) for row in rows_after} - set(rows_before))
+        if gone or come:
+            counts[table.removeprefix("jobs_")] = max(gone, come)
+    return counts

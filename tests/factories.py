@@ -9,6 +9,7 @@ Under `db` nothing is dispatched by itself: the factories do it. Under `real_com
 
 import itertools
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 from django.contrib.auth.models import Group, User
@@ -159,7 +160,7 @@ def _ended(job: Job) -> Job:
     return job
 
 
-_MAKERS = {
+_MAKERS: dict[JobState, Callable[..., Job]] = {
     JobState.AWAITING_DATASET: awaiting_dataset,
     JobState.QUEUED: queued,
     JobState.ASSIGNED: assigned,

@@ -1,7 +1,7 @@
 """What always holds between any two transactions: the design's promises, asked of the whole database."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from django.db import transaction
@@ -35,16 +35,12 @@ class World:
     """The tables as they are at one moment."""
 
     def __init__(self) -> None:
-        self.all_jobs = {row["id"]: row for row in Job.objects.values()}
-        self.all_executions = {row["id"]: row for row in Execution.objects.order_by("job_id", "number").values()}
-        self.all_leases = {row["execution_id"]: row for row in Heartbeat.objects.values()}
-        self.all_workers = {row["id"]: row for row in Worker.objects.values()}
-        self.events: dict[int, list[dict[str, Any]]] = defaultdict(list)
-        for row in Event.objects.order_by("job_id", "seq").values():
-            self.events[row["job_id"]].append(row)
-        self.of_job: dict[int, list[dict[str, Any]]] = defaultdict(list)
-        for row in self.all_executions.values():
-            self.of_job[row["job_id"]].append(row)
+        self.all_jobs = {row["id"]: row for row in _rows(Job.objects)}
+        self.all_executions = {row["id"]: row for row in _rows(Execution.objects.order_by("job_id", "number"))}
+        self.all_leases = {row["execution_id"]: row for row in _rows(Heartbeat.objects)}
+        self.all_workers = {row["id"]: row for row in _rows(Worker.objects)}
+        self.events = _by_job(_rows(Event.objects.order_by("job_id", "seq")))
+        self.of_job = _by_job(self.all_executions.values())
         self.active = {key: row for key, row in self.all_executions.items() if row["state"] in _ACTIVE}
 
     def owners(self, forgotten: frozenset[int]) -> Iterator[str]:
@@ -161,6 +157,17 @@ class World:
                     yield f"job {key} was requeued in event {event['seq']} for no cause"
             if event["kind"] == EventKind.RETRY_SCHEDULED and story[index - 1] is not EventKind.REQUEUED:
                 yield f"job {key} has a retry scheduled in event {event['seq']} without a requeue"
+
+
+def _rows(queryset: Any) -> list[dict[str, Any]]:
+    return list(queryset.values())
+
+
+def _by_job(rows: Iterable[dict[str, Any]]) -> dict[int, list[dict[str, Any]]]:
+    found: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        found[row["job_id"]].append(row)
+    return found
 
 
 def _by_hand(event: dict[str, Any]) -> bool:

@@ -8,7 +8,7 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Case, Exists, OuterRef, PositiveSmallIntegerField, QuerySet, When
 from django.db.models.functions import Now
 
 from jobs import actors, dispatch
@@ -110,8 +110,10 @@ def freed(boot: Boot, execution_id: int) -> None:
 
 def _free(rows: QuerySet[Worker]) -> None:
     active = Execution.objects.filter(state__in=values(ACTIVE)).values("pk")
+    started = Execution.objects.filter(pk=OuterRef("occupied_by"), started_at__isnull=False)
+    in_row = Case(When(Exists(started), then=0), default="unstarted_in_row", output_field=PositiveSmallIntegerField())
     with transaction.atomic():
-        if rows.exclude(occupied_by__in=active).update(occupied_by=None):
+        if rows.exclude(occupied_by__in=active).update(occupied_by=None, unstarted_in_row=in_row):
             dispatch.request()
 
 

@@ -1,16 +1,15 @@
 """An S3 bucket as storage, by django-storages; memory stays flat, and errors name neither addresses nor credentials."""
 
 import hashlib
+import io
 import os
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext, suppress
 from itertools import islice
 from typing import Any
 
-from boto3.exceptions import Boto3Error
-from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from django.core.files import File
@@ -23,6 +22,7 @@ PART = 5 * 1024 * 1024
 """The least that S3 takes as a part."""
 LARGE = 1024 * 1024
 LARGE_AT_ONCE = 2
+"""Small files wait for the network together; few large ones would fill the memory."""
 MAX_PARTS = 10_000
 """Of one multipart upload, by S3's own rule."""
 READ_ATTEMPTS = 4
@@ -68,7 +68,7 @@ class BucketStorage(S3Storage):  # type: ignore[misc]  # django-storages is not 
                 self._bucket = None
             return self._shared[1]
 
-    def _open(self, name: str, mode: str = "rb") -> File[bytes]:
+    def _open(self, name: str, mode: str = "rb") -> "File[bytes]":
         if mode != "rb":
             raise ValueError("Objects in a bucket can only be read, by mode rb.")
         copy = tempfile.SpooledTemporaryFile(max_size=PART)  # noqa: SIM115  the caller closes it
@@ -83,7 +83,7 @@ class BucketStorage(S3Storage):  # type: ignore[misc]  # django-storages is not 
         except MissingObject as error:
             raise FileNotFoundError(name) from error
 
-    def _save(self, name: str, content: File[Any]) -> str:
+    def _save(self, name: str, content: "File[Any]") -> str:
         self.put(name, content.chunks())
         return name
 
@@ -92,7 +92,7 @@ class BucketStorage(S3Storage):  # type: ignore[misc]  # django-storages is not 
 
     def put(self, key: str, chunks: Iterable[bytes]) -> None:
         with _failures("store an object"):
-            self._upload(key, _Reader(chunks), 0)
+            self._upload(key, chunks, 0)
 
     def put_by_hash(self, folder: str, source: Source, named: Mapping[str, str]) -> Stored:
         # Read twice: an object's name must be known before its first byte is sent.
@@ -106,9 +106,8 @@ class BucketStorage(S3Storage):  # type: ignore[misc]  # django-storages is not 
             new = self._size(key) != size
             if new:
                 key = f"{folder}/{sha256}"
-                # Many small files wait for the network together; few large ones fill the memory.
                 with self._large if size > LARGE else nullcontext():
-                    self._upload(key, _Reader(_unchanged(source, sha256)), size)
+                    self._upload(key, _unchanged(source, sha256), size)
         return Stored(key=key, sha256=sha256, size=size, new=new)
 
     def settle(self, folder: str) -> None:
@@ -176,18 +175,32 @@ class BucketStorage(S3Storage):  # type: ignore[misc]  # django-storages is not 
             raise
         return int(answer["ContentLength"])
 
-    def _upload(self, key: str, reader: "_Reader", size: int) -> None:
-        part = max(PART, -(-size // (MAX_PARTS - 1)))
-        config = TransferConfig(multipart_threshold=part, multipart_chunksize=part, max_concurrency=2)
-        # Parts are kept in memory while they are sent; boto3 has no argument for how many.
-        config.max_in_memory_upload_chunks = 2
-        self._client.upload_fileobj(
-            reader,
-            self.bucket_name,
-            self._normalize_name(key),
-            ExtraArgs={"ContentType": self.default_content_type},
-            Config=config,
-        )
+    def _upload(self, key: str, chunks: Iterable[bytes], size: int) -> None:
+        target = {"Bucket": self.bucket_name, "Key": self._normalize_name(key)}
+        parts = _Parts(chunks, max(PART, -(-size // MAX_PARTS)))
+        if not parts.fill():
+            self._client.put_object(**target, Body=parts.body, ContentType=self.default_content_type)
+            return
+        upload = self._client.create_multipart_upload(**target, ContentType=self.default_content_type)
+        target["UploadId"] = upload["UploadId"]
+        try:
+            sent = self._send_parts(target, parts)
+            self._client.complete_multipart_upload(**target, MultipartUpload={"Parts": sent})
+        except BaseException:
+            with suppress(BotoCoreError, ClientError):  # what stays is a leftover
+                self._abort(target)
+            raise
+
+    def _send_parts(self, target: Mapping[str, Any], parts: "_Parts") -> list[dict[str, Any]]:
+        """Send one part after the other, so that each file holds one in memory."""
+        sent: list[dict[str, Any]] = []
+        full = True
+        while full or parts.body.getbuffer().nbytes:
+            number = len(sent) + 1
+            answer = self._client.upload_part(**target, PartNumber=number, Body=parts.body)
+            sent.append({"PartNumber": number, "ETag": answer["ETag"]})
+            full = parts.fill()
+        return sent
 
     def _body(self, key: str, start: int, end: int | None) -> Iterator[bytes]:
         span = {"Range": f"bytes={start}-{'' if end is None else end - 1}"} if start or end is not None else {}
@@ -199,7 +212,7 @@ class BucketStorage(S3Storage):  # type: ignore[misc]  # django-storages is not 
             if _code(error) == "InvalidRange":  # it ends before `start`
                 return
             raise _failed("read an object", error) from error
-        with answer["Body"] as body:
+        with closing(answer["Body"]) as body:
             yield from body.iter_chunks(CHUNK)
 
     def _abort(self, upload: Mapping[str, Any]) -> None:
@@ -210,25 +223,25 @@ class BucketStorage(S3Storage):  # type: ignore[misc]  # django-storages is not 
                 raise
 
 
-class _Reader:
-    """Chunks as a file that can only be read, once: boto3 then asks for each byte once and in order."""
+class _Parts:
+    """Chunks in parts of one size, one after the other in the same buffer."""
 
-    def __init__(self, chunks: Iterable[bytes]) -> None:
-        self._chunks = iter(chunks)
+    def __init__(self, chunks: Iterable[bytes], size: int) -> None:
+        self._chunks = filter(None, chunks)
+        self._size = size
         self._rest = b""
+        self.body = io.BytesIO()
 
-    def read(self, size: int = -1) -> bytes:
-        taken, length = [self._rest], len(self._rest)
-        while size < 0 or length < size:
-            chunk = next(self._chunks, None)
-            if chunk is None:
-                break
-            taken.append(bytes(chunk))
-            length += len(chunk)
-        content = b"".join(taken)
-        size = len(content) if size < 0 else size
-        self._rest = content[size:]
-        return content[:size]
+    def fill(self) -> bool:
+        """Put the next part into `body`, where it may be empty; returns whether it is a full one."""
+        self.body.seek(0)
+        room = self._size
+        while room and (chunk := self._rest or next(self._chunks, b"")):
+            self._rest = chunk[room:]
+            room -= self.body.write(chunk[:room])
+        self.body.truncate()
+        self.body.seek(0)
+        return room == 0
 
 
 def _unchanged(source: Source, sha256: str) -> Iterator[bytes]:
@@ -255,5 +268,5 @@ def _failed(doing: str, error: Exception) -> StorageFailed:
 def _failures(doing: str) -> Iterator[None]:
     try:
         yield
-    except (BotoCoreError, ClientError, Boto3Error) as error:
+    except (BotoCoreError, ClientError) as error:
         raise _failed(doing, error) from error

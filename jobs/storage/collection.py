@@ -67,7 +67,7 @@ def _needed(job_id: int) -> set[str] | None:
     needed: set[str] = set()
     for checkpoint in Checkpoint.objects.filter(job_id=job_id):
         try:
-            needed |= manifests.load(checkpoint).keys() | {checkpoint.manifest_key}
+            needed |= manifests.load(checkpoint).blob_keys() | {checkpoint.manifest_key}
         except CheckpointRejected as error:
             logger.warning("Job %s is not swept: %s", job_id, error)
             return None

@@ -38,7 +38,7 @@ class LocalStorage(FileSystemStorage):
     def get_available_name(self, name: str, max_length: int | None = None) -> str:
         return name
 
-    def _save(self, name: str, content: File[Any]) -> str:
+    def _save(self, name: str, content: "File[Any]") -> str:
         self.put(name, content.chunks())
         return name
 

@@ -76,7 +76,7 @@ class Manifest:
     def total_bytes(self) -> int:
         return sum(entry.size for entry in self.files)
 
-    def keys(self) -> set[str]:
+    def blob_keys(self) -> set[str]:
         """The blobs that it needs."""
         return {entry.key for entry in self.files}
 

@@ -9,12 +9,14 @@ from django.conf import settings
 from django.core.management.base import CommandParser
 
 from jobs.commands.submission import Submission, submit
-from jobs.console import arguments, borrowed_stack, display, following, outcome, people
+from jobs.console import arguments, display, following, outcome, people
 from jobs.console.base import ConsoleCommand
 from jobs.console.following import Away, Polling
 from jobs.models import Job
 from jobs.selectors.following import Look, last_value
 from jobs.states import JobState
+from stack import borrowed
+from stack.errors import CannotStart
 
 SCRIPT = settings.BASE_DIR / "examples" / "digits.py"
 PACE = "DIGITS_SECONDS_PER_EPOCH"
@@ -36,10 +38,13 @@ class Command(ConsoleCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        with borrowed_stack.available(self, settings.RERAIL):
-            job = self._submit(options["seconds_per_epoch"])
-            last = display.watch(self._news(job, options["timeout"]), display.of(self))
-            self._judge(last)
+        try:
+            with borrowed.available(settings.RERAIL, self.say):
+                job = self._submit(options["seconds_per_epoch"])
+                last = display.watch(self._news(job, options["timeout"]), display.of(self))
+                self._judge(last)
+        except CannotStart as error:
+            raise self.error(str(error)) from None
 
     def _submit(self, pace: float) -> Job:
         submission = Submission(

@@ -7,6 +7,7 @@ from django.core.management.base import CommandParser
 
 from jobs.console import arguments, outcome
 from jobs.console.base import ConsoleCommand
+from jobs.selectors import following
 
 
 class Command(ConsoleCommand):
@@ -19,4 +20,7 @@ class Command(ConsoleCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        # Only once it has been there is a database that is away something to wait for.
+        if following.look(options["job"], options["after"]) is None:
+            raise self.error(f"There is no job {options['job']}.")
         sys.exit(outcome.follow(self, options["job"], options["after"]))
