@@ -7,11 +7,14 @@ message is a doorbell: where it is lost, the next sweep rings again.
 import logging
 from dataclasses import dataclass
 from functools import cache
+from itertools import takewhile
 
-import django_rq
+import redis
 import redis.exceptions
 from django.conf import settings
 from django.db import connection, transaction
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 from rq import Queue
 
 from jobs import actors, transition
@@ -48,7 +51,7 @@ _NEXT_JOB = f"""
         (SELECT count(*) FROM jobs_worker w WHERE {_FREE} AND {_FITS}),
         (SELECT count(*) FROM jobs_worker w WHERE w.expires_at > statement_timestamp())
     FROM jobs_job j {_HELD}
-    WHERE {_READY} AND {_NOT_PAUSED} AND (%(limit)s IS NULL OR coalesce(held.running, 0) < %(limit)s)
+    WHERE {_READY} AND {_NOT_PAUSED} AND (%(limit)s::int IS NULL OR coalesce(held.running, 0) < %(limit)s::int)
         AND EXISTS (SELECT 1 FROM jobs_worker w WHERE {_FREE} AND {_FITS})
     ORDER BY j.priority DESC, coalesce(held.running, 0), j.queued_at, j.id
     LIMIT 1 FOR UPDATE OF j SKIP LOCKED
@@ -63,7 +66,7 @@ _CLAIM_WORKER = f"""
 _ANYTHING_LEFT = f"""
     SELECT EXISTS (
         SELECT 1 FROM jobs_job j {_HELD} WHERE {_READY} AND {_NOT_PAUSED}
-            AND (%(limit)s IS NULL OR coalesce(held.running, 0) < %(limit)s)
+            AND (%(limit)s::int IS NULL OR coalesce(held.running, 0) < %(limit)s::int)
             AND EXISTS (SELECT 1 FROM jobs_worker w WHERE {_FREE} AND {_FITS}))
 """  # noqa: S608
 
@@ -88,11 +91,12 @@ def run() -> int:
     """Assign jobs until no free worker is left beside one that fits it; returns how many were assigned.
 
     Dispatchers that work at the same time skip each other's locked rows. One that skipped may have missed what
-    another then gave back, so the world is looked at again before this one stops.
+    another then gave back, so the world is looked at again before this one stops. While Redis is away nothing is
+    assigned, since no worker would hear of it.
     """
     assigned = 0
     tries = 0
-    while tries < _TRIES_BESIDE_OTHERS and _anything_left():
+    while tries < _TRIES_BESIDE_OTHERS and _anything_left() and bell_works():
         if claim := _assign_next():
             assigned += 1
             tries = 0
@@ -103,10 +107,19 @@ def run() -> int:
     return assigned
 
 
-def ring(execution_id: int, worker_name: str) -> None:
-    """Put an execution's id onto its worker's queue; without Redis, leave it to a later sweep."""
+def bell_works() -> bool:
+    """Whether Redis answers at once, so that workers can be told what they are given."""
     try:
-        Queue(queue_name(worker_name), connection=django_rq.get_connection("default")).enqueue_call(
+        return bool(_bell().ping())
+    except redis.exceptions.RedisError as error:
+        logger.warning("Redis is away; nothing is assigned: %s", error)
+        return False
+
+
+def ring(execution_id: int, worker_name: str) -> bool:
+    """Put an execution's id onto its worker's queue; without Redis, leave it to a later sweep and return False."""
+    try:
+        Queue(queue_name(worker_name), connection=_bell()).enqueue_call(
             RINGER,
             args=(execution_id,),
             timeout=-1,
@@ -116,6 +129,20 @@ def ring(execution_id: int, worker_name: str) -> None:
         )
     except redis.exceptions.RedisError as error:
         logger.warning("Redis did not take execution %s for worker %s: %s", execution_id, worker_name, error)
+        return False
+    return True
+
+
+@cache
+def _bell() -> redis.Redis:
+    """A client that gives up soon: whoever rings is a request, a worker or the reaper, with better things to do.
+
+    One retry, without a pause, is for a connection that a restart of Redis cut.
+    """
+    seconds = settings.REDIS_TIMEOUT_SECONDS
+    return redis.Redis.from_url(
+        settings.REDIS_URL, socket_timeout=seconds, socket_connect_timeout=seconds, retry=Retry(NoBackoff(), 1)
+    )
 
 
 def queue_name(worker_name: str) -> str:
@@ -198,6 +225,5 @@ def ring_assigned(older_than: float) -> int:
     waiting = Execution.objects.filter(
         state=ExecutionState.ASSIGNED.value, assigned_at__lt=in_seconds(-older_than)
     ).values_list("pk", "worker_name")
-    for execution_id, worker_name in waiting:
-        ring(execution_id, worker_name)
-    return len(waiting)
+    # Where one does not get through, the others would not either, each after its own wait.
+    return sum(1 for _ in takewhile(lambda one: ring(*one), waiting))

@@ -12,16 +12,15 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import DurationField, ExpressionWrapper, F, Q, Value
-from django.db.models.functions import Now
+from django.db.models import DurationField, ExpressionWrapper, F, OuterRef, Q, Subquery, Value
+from django.db.models.functions import Coalesce, Greatest, Now
 
 from jobs import actors, dispatch, transition
 from jobs.commands.endings import Ending, end
 from jobs.errors import Refused
-from jobs.models import Execution, Heartbeat, Job, ReaperLease, Worker, WorkerExclusion, WorkerMode
+from jobs.models import Execution, Heartbeat, Job, ReaperLease, WorkerExclusion
 from jobs.sql import in_seconds
 from jobs.states import (
-    UNSTARTED_BEFORE_QUARANTINE,
     Command,
     EventKind,
     ExecutionState,
@@ -97,6 +96,10 @@ def seconds_to_next_expiry() -> float | None:
 
 def _expired_leases(dry_run: bool) -> Iterator[Finding]:
     overdue = Heartbeat.objects.filter(expires_at__lt=Now()).order_by("expires_at")
+    if not dispatch.bell_works():
+        overdue = overdue.exclude(_UNHEARD)
+        if not dry_run:
+            _prolong_unheard()
     candidates = Execution.objects.filter(heartbeat__in=overdue.values("pk")[:BATCH]).select_related("heartbeat")
     for execution in candidates.annotate(silent=Now() - F("heartbeat__beat_at")):
         ending = _ending_of(execution)
@@ -105,6 +108,14 @@ def _expired_leases(dry_run: bool) -> Iterator[Finding]:
         )
         if dry_run or _expire(execution, ending):
             yield finding
+
+
+_UNHEARD = Q(execution__state=ExecutionState.ASSIGNED.value)
+
+
+def _prolong_unheard() -> None:
+    """While Redis is away, no worker learns what it is given: neither worker nor job is to blame for not starting."""
+    Heartbeat.objects.filter(_UNHEARD).update(expires_at=in_seconds(settings.RERAIL.timing.never_started))
 
 
 def _ending_of(execution: Execution) -> Ending:
@@ -142,9 +153,7 @@ def _expire(execution: Execution, ending: Ending) -> bool:
             end(Fence(execution_id=execution.pk), ending, actors.REAPER)
         except Refused:
             return False
-        if ending.reason is Reason.NEVER_STARTED:
-            _count_unstarted(execution)
-        elif ending.reason is Reason.REVIEW_TIMEOUT and execution.worker_id is not None:
+        if ending.reason is Reason.REVIEW_TIMEOUT and execution.worker_id is not None:
             WorkerExclusion.objects.update_or_create(
                 job_id=execution.job_id,
                 worker_id=execution.worker_id,
@@ -161,23 +170,17 @@ def _still_overdue(execution: Execution) -> bool:
     return all(rows.values_list("pk").first() for rows in (job, attempt, lease))
 
 
-def _count_unstarted(execution: Execution) -> None:
-    workers = Worker.objects.filter(executions=execution)
-    workers.update(unstarted_in_row=F("unstarted_in_row") + 1)
-    reason = f"It did not start {UNSTARTED_BEFORE_QUARANTINE} executions in a row, {execution.label} the last of them."
-    workers.filter(unstarted_in_row__gte=UNSTARTED_BEFORE_QUARANTINE, mode=WorkerMode.ACTIVE).update(
-        mode=WorkerMode.QUARANTINED, mode_reason=reason
-    )
-
-
 # --- queue --------------------------------------------------------------------------------------------------------
 
 
 def _overstayed_queue(dry_run: bool) -> Iterator[Finding]:
     limit = ExpressionWrapper(F("queue_timeout_seconds") * Value(timedelta(seconds=1)), DurationField())
-    overdue = Job.objects.filter(
-        state=JobState.QUEUED.value, queue_timeout_seconds__isnull=False, queued_at__lt=Now() - limit
-    )
+    queued = Job.objects.filter(state=JobState.QUEUED.value, queue_timeout_seconds__isnull=False)
+    # A place is older than the wait for it where the job came back by itself: that began with its last attempt's end,
+    # or begins with the end of its backoff.
+    last_end = Execution.objects.filter(job=OuterRef("pk"), number=OuterRef("attempt")).values("finished_at")
+    since = Greatest("queued_at", Coalesce(Subquery(last_end), "queued_at"), Coalesce("not_before", "queued_at"))
+    overdue = queued.filter(queued_at__lt=Now() - limit).alias(since=since).filter(since__lt=Now() - limit)
     for job in overdue.order_by("queued_at")[:BATCH]:
         why = f"No worker took it within its {job.queue_timeout_seconds:g} s in the queue."
         if dry_run or _expire_queue(job, why):
@@ -196,7 +199,7 @@ def _expire_queue(job: Job, why: str) -> bool:
                     Fact(kind=EventKind.FAILED, message=why, reason=reason),
                 ],
                 actor=actors.REAPER,
-                guard=Q(queued_at=job.queued_at),
+                guard=Q(queued_at=job.queued_at, attempt=job.attempt),
                 job={"reason": reason.value, "message": why},
             )
     except Refused:

@@ -18,11 +18,12 @@ from jobs import timeline
 from jobs.errors import Refused, Stale
 from jobs.models import Execution, Heartbeat, Job, JobSource
 from jobs.models.choices import values
-from jobs.sql import update_returning
+from jobs.sql import storable, update_returning
 from jobs.states import ACTIVE, FINAL, HELD, Edge, ExecutionState, JobState
 from jobs.timeline import Fact
 
 _NOTHING: Mapping[str, Any] = {}
+_TOGETHER = "the event must commit with the state"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +93,7 @@ def note(
     execution: Mapping[str, Any] = _NOTHING,
 ) -> int:
     """Record facts that change no state, and columns that change with them; with a fence, only while it holds."""
+    assert connection.in_atomic_block, _TOGETHER
     rows = Job.objects.filter(pk=job_id)
     if fence is not None:
         rows = rows.filter(current_execution_id=fence.execution_id)
@@ -105,7 +107,7 @@ def note(
 def _move_job(
     edge: Edge, job_id: int, events: int, fence: Fence | None, guard: Q | None, changes: Mapping[str, Any]
 ) -> int:
-    assert connection.in_atomic_block, "the event must commit with the state"
+    assert connection.in_atomic_block, _TOGETHER
     rows = Job.objects.filter(guard or Q(), pk=job_id, state__in=values(edge.sources))
     if fence is not None:
         rows = rows.filter(current_execution_id=fence.execution_id)
@@ -156,6 +158,6 @@ def _touch_execution(fence: Fence, states: Sequence[ExecutionState], columns: Ma
     rows = Execution.objects.filter(pk=fence.execution_id, state__in=values(states))
     if fence.nonce is not None:
         rows = rows.filter(nonce=fence.nonce)
-    found = rows.update(**columns) if columns else rows.exists()
+    found = rows.update(**storable(columns)) if columns else rows.exists()
     if not found:
         raise Stale(f"Execution {fence.execution_id} is held by another process, or has ended.")

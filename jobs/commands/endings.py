@@ -11,8 +11,18 @@ from django.db.models.functions import Now
 
 from jobs import dispatch, retry, transition
 from jobs.errors import Stale
-from jobs.models import Execution, Job
-from jobs.states import UNSTARTED_BEFORE_GIVING_UP, Command, EventKind, ExecutionState, JobState, Reason, edge
+from jobs.models import Execution, Job, Worker, WorkerMode
+from jobs.states import (
+    UNSTARTED_BEFORE_GIVING_UP,
+    UNSTARTED_BEFORE_QUARANTINE,
+    Command,
+    EventKind,
+    ExecutionState,
+    JobState,
+    Reason,
+    edge,
+    edges,
+)
 from jobs.timeline import Fact
 from jobs.transition import Fence
 
@@ -35,11 +45,16 @@ class Ending:
 def end(fence: Fence, ending: Ending, actor: str) -> JobState:
     """End an active execution without success and send its job where its retry policy says; returns that state.
 
-    Runs inside the caller's transaction. Raises Stale where the execution is not the current one.
+    Runs inside the caller's transaction. Raises Stale where the execution is not the current one, or the table has no
+    such end for it.
     """
     job = _locked_job(fence)
     started = job.state == JobState.RUNNING
-    ending = _given_up(job, ending)
+    unstarted = _is_unstarted(job, ending)
+    if unstarted:
+        ending = _given_up(job, ending)
+    if not edges(ending.command, JobState(job.state)):
+        raise Stale(f"Attempt {job.pk}.{job.attempt} is {job.state.lower()}; that can't be said of it.")
     verdict = _verdict(job, ending, started=started)
     target = _target(job, verdict)
     transition.take(
@@ -48,7 +63,7 @@ def end(fence: Fence, ending: Ending, actor: str) -> JobState:
         facts=_facts(job, fence, ending, verdict, target),
         actor=actor,
         fence=fence,
-        job=_job_columns(job, ending, verdict, target),
+        job=_job_columns(job, ending, verdict, target, unstarted=unstarted),
         execution={
             "reason": ending.reason.value,
             "message": ending.message,
@@ -56,6 +71,8 @@ def end(fence: Fence, ending: Ending, actor: str) -> JobState:
             **ending.columns,
         },
     )
+    if unstarted:
+        _count_against_worker(fence, f"{job.pk}.{job.attempt}")
     if target is JobState.QUEUED:
         dispatch.request()
     return target
@@ -70,14 +87,27 @@ def _locked_job(fence: Fence) -> Any:
     return job
 
 
+def _is_unstarted(job: Job, ending: Ending) -> bool:
+    """Whether a worker had it and did not bring it to its start, by silence or by a crash."""
+    failed_to = ending.reason is Reason.NEVER_STARTED or ending.command is Command.LOSE
+    return job.state == JobState.ASSIGNED and failed_to
+
+
 def _given_up(job: Job, ending: Ending) -> Ending:
     unstarted = job.unstarted_in_row + 1
-    if ending.reason is not Reason.NEVER_STARTED or unstarted < UNSTARTED_BEFORE_GIVING_UP:
-        return ending
-    if job.state != JobState.ASSIGNED or job.cancel_requested_at:
+    if unstarted < UNSTARTED_BEFORE_GIVING_UP:
         return ending
     message = f"No worker started it in {unstarted} tries in a row; the last was {job.pk}.{job.attempt}."
-    return replace(ending, command=Command.GIVE_UP, message=message)
+    return replace(ending, command=Command.GIVE_UP, reason=Reason.NEVER_STARTED, message=message)
+
+
+def _count_against_worker(fence: Fence, label: str) -> None:
+    workers = Worker.objects.filter(executions=fence.execution_id)
+    workers.update(unstarted_in_row=F("unstarted_in_row") + 1)
+    reason = f"It did not start {UNSTARTED_BEFORE_QUARANTINE} executions in a row, {label} the last of them."
+    workers.filter(unstarted_in_row__gte=UNSTARTED_BEFORE_QUARANTINE, mode=WorkerMode.ACTIVE).update(
+        mode=WorkerMode.QUARANTINED, mode_reason=reason
+    )
 
 
 def _verdict(job: Job, ending: Ending, *, started: bool) -> retry.Verdict:
@@ -98,11 +128,13 @@ def _target(job: Job, verdict: retry.Verdict) -> JobState:
     return JobState.QUEUED if verdict.retry else JobState.FAILED
 
 
-def _job_columns(job: Any, ending: Ending, verdict: retry.Verdict, target: JobState) -> dict[str, Any]:
+def _job_columns(
+    job: Any, ending: Ending, verdict: retry.Verdict, target: JobState, *, unstarted: bool
+) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     if verdict.charged:
         columns["attempts_used"] = F("attempts_used") + 1
-    if ending.reason is Reason.NEVER_STARTED:
+    if unstarted:
         columns["unstarted_in_row"] = F("unstarted_in_row") + 1
     if target is JobState.QUEUED:
         return columns | {"not_before": _not_before(job, verdict)}

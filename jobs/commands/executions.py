@@ -16,7 +16,7 @@ from jobs.commands.endings import Ending, end
 from jobs.errors import Refused, Stale
 from jobs.models import Execution, Heartbeat, Job
 from jobs.sql import in_seconds, update_returning
-from jobs.states import ACTIVE, Command, EventKind, ExecutionState, JobState, Phase, Reason, edge
+from jobs.states import Command, EventKind, ExecutionState, JobState, Phase, Reason, edge
 from jobs.timeline import Fact
 from jobs.transition import Fence
 
@@ -179,7 +179,7 @@ def succeed(lease: Lease) -> None:
             execution={"exit_code": 0, "charged": True},
         )
 
-    _finish(lease, take, "succeeded")
+    _finish(lease, take, ExecutionState.SUCCEEDED, "succeeded")
 
 
 def fail(lease: Lease, failure: Failure) -> None:
@@ -192,7 +192,8 @@ def fail(lease: Lease, failure: Failure) -> None:
         columns={"exit_code": failure.exit_code, "signal": failure.signal},
         details=_exit_details(failure),
     )
-    _finish(lease, lambda: end(lease.fence, ending, lease.actor), f"failed ({failure.reason.value})")
+    outcome = f"failed ({failure.reason.value})"
+    _finish(lease, lambda: end(lease.fence, ending, lease.actor), ExecutionState.FAILED, outcome)
 
 
 def _exit_details(failure: Failure) -> dict[str, Any]:
@@ -231,7 +232,7 @@ def stop(lease: Lease, *, exit_code: int | None = None, signal: int | None = Non
             },
         )
 
-    _finish(lease, take, "cancelled")
+    _finish(lease, take, ExecutionState.CANCELLED, "cancelled")
 
 
 def release(lease: Lease) -> None:
@@ -242,7 +243,7 @@ def release(lease: Lease) -> None:
         reason=Reason.DRAINED,
         message=f"Worker {lease.worker_name} is shutting down and handed it back.",
     )
-    _finish(lease, lambda: end(lease.fence, ending, lease.actor), "handed back")
+    _finish(lease, lambda: end(lease.fence, ending, lease.actor), ExecutionState.RELEASED, "handed back")
 
 
 def crashed(execution_id: int, worker_name: str, message: str) -> bool:
@@ -259,14 +260,16 @@ def crashed(execution_id: int, worker_name: str, message: str) -> bool:
     return True
 
 
-def _finish(lease: Lease, take: Callable[[], object], outcome: str) -> None:
-    """Report an end; a repetition by the same process succeeds silently, a late one is refused and recorded."""
+def _finish(lease: Lease, take: Callable[[], object], state: ExecutionState, outcome: str) -> None:
+    """Report an end, in `state`; repeated by the same process it succeeds silently, a late one is refused and recorded.
+
+    Only the same end is a repetition: a success after the reaper ended the execution otherwise is a late result.
+    """
     try:
         with transaction.atomic():
             take()
     except Refused:
-        ended = [state for state in ExecutionState if state not in ACTIVE and state is not ExecutionState.LOST]
-        if not _is_mine(lease, ended):
+        if not _is_mine(lease, [state]):
             _record_refusal(lease, outcome)
             raise
 
@@ -278,14 +281,15 @@ def _is_mine(lease: Lease, states: Sequence[ExecutionState]) -> bool:
 
 
 def _record_refusal(lease: Lease, outcome: str) -> None:
-    """Tell once per execution that it came back with a result too late."""
+    """Tell once per execution that it came back with a result too late: its own process alone, and after its end."""
     with transaction.atomic():
-        job = Job.objects.select_for_update().get(pk=lease.job_id)
-        first = Execution.objects.filter(pk=lease.execution_id, result_refused_at__isnull=True)
-        if not first.update(result_refused_at=Now()):
+        if not Job.objects.select_for_update().filter(pk=lease.job_id).values_list("pk").first():
+            return  # removed meanwhile
+        ended = Execution.objects.filter(pk=lease.execution_id, nonce=lease.nonce, finished_at__isnull=False)
+        if not ended.filter(result_refused_at__isnull=True).update(result_refused_at=Now()):
             return
         transition.note(
-            job_id=job.pk,
+            job_id=lease.job_id,
             facts=[
                 Fact(
                     kind=EventKind.RESULT_REFUSED,
