@@ -14,7 +14,7 @@ from tests.integration.storage import children
 from workers.checkpointer import publish
 
 MIB = 1024 * 1024
-LARGE = int(os.environ.get("RERAIL_TEST_LARGE_MIB", "300")) * MIB
+LARGE = int(os.environ.get("TEST_LARGE_MIB", "300")) * MIB
 ALLOWED = 64 * MIB
 
 
