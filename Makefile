@@ -26,7 +26,7 @@ test: .venv/dev-ready
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 bench: .venv/dev-ready
-	$(BIN)/python -m pytest -m benchmark -s $(PYTEST_ARGS)
+	$(BIN)/python -m tests.benchmarks $(BENCH_ARGS)
 
 check: .venv/dev-ready
 	$(BIN)/ruff check .

@@ -30,12 +30,15 @@ INSTALLED_APPS = [
     "channels",
     "django_htmx",
     "django_rq",
+    "ninja",
     "storages",
     "jobs",
 ]
 
 MIDDLEWARE = [
+    "jobs.api.middleware.problems_under_the_api",
     "django.middleware.security.SecurityMiddleware",
+    "jobs.views.policy.ContentSecurityPolicy",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -59,6 +62,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "jobs.views.context.person",
             ],
         },
     },
@@ -127,6 +131,7 @@ SIGN_IN_ATTEMPTS_PER_MINUTE = 10
 SUBMISSIONS_PER_MINUTE = 600
 """Jobs per user."""
 
+CSRF_FAILURE_VIEW = "jobs.views.errors.csrf_failure"
 CSRF_TRUSTED_ORIGINS = list(RERAIL.trusted_origins)
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"

@@ -51,7 +51,7 @@ _NEXT_JOB = f"""
         (SELECT count(*) FROM jobs_worker w WHERE {_FREE} AND {_FITS}),
         (SELECT count(*) FROM jobs_worker w WHERE w.expires_at > statement_timestamp())
     FROM jobs_job j {_HELD}
-    WHERE {_READY} AND {_NOT_PAUSED} AND (%(limit)s IS NULL OR coalesce(held.running, 0) < %(limit)s)
+    WHERE {_READY} AND {_NOT_PAUSED} AND (%(limit)s::int IS NULL OR coalesce(held.running, 0) < %(limit)s::int)
         AND EXISTS (SELECT 1 FROM jobs_worker w WHERE {_FREE} AND {_FITS})
     ORDER BY j.priority DESC, coalesce(held.running, 0), j.queued_at, j.id
     LIMIT 1 FOR UPDATE OF j SKIP LOCKED
@@ -66,7 +66,7 @@ _CLAIM_WORKER = f"""
 _ANYTHING_LEFT = f"""
     SELECT EXISTS (
         SELECT 1 FROM jobs_job j {_HELD} WHERE {_READY} AND {_NOT_PAUSED}
-            AND (%(limit)s IS NULL OR coalesce(held.running, 0) < %(limit)s)
+            AND (%(limit)s::int IS NULL OR coalesce(held.running, 0) < %(limit)s::int)
             AND EXISTS (SELECT 1 FROM jobs_worker w WHERE {_FREE} AND {_FITS}))
 """  # noqa: S608
 

@@ -19,3 +19,11 @@ class Invalid(Exception):
 
 class TooLarge(Exception):
     """What was sent is beyond a limit."""
+
+
+class NotFound(Exception):
+    """There is no such thing for this person, whether it exists or not."""
+
+
+class Forbidden(Exception):
+    """This person may see the thing, but not do that with it."""

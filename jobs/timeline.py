@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.db.models.functions import Now
+from django.db import connection
+from psycopg.types.json import Jsonb
 
-from jobs.models import Event
 from jobs.sql import storable
 from jobs.states import EventKind, Reason
 
@@ -32,17 +32,25 @@ def record(job_id: int, last_seq: int, facts: Sequence[Fact], actor: str) -> Non
     free of gaps and in commit order.
     """
     first = last_seq - len(facts) + 1
-    Event.objects.bulk_create(
-        Event(
-            job_id=job_id,
-            seq=first + index,
-            execution_id=fact.execution_id,
-            kind=fact.kind,
-            message=storable(fact.message),
-            reason=fact.reason or "",
-            details=storable(fact.details),
-            actor=actor,
-            at=fact.at or Now(),
-        )
-        for index, fact in enumerate(facts)
+    rows = [_row(job_id, first + index, fact, actor) for index, fact in enumerate(facts)]
+    with connection.cursor() as cursor:
+        # Written by hand: it is part of every change, and Django takes four times as long to put it together.
+        cursor.execute(_INSERT + ", ".join([_VALUES] * len(rows)), [value for row in rows for value in row])
+
+
+_INSERT = "INSERT INTO jobs_event (job_id, seq, execution_id, kind, message, reason, details, actor, at) VALUES "
+_VALUES = "(%s, %s, %s, %s, %s, %s, %s, %s, coalesce(%s, statement_timestamp()))"
+
+
+def _row(job_id: int, seq: int, fact: Fact, actor: str) -> tuple[Any, ...]:
+    return (
+        job_id,
+        seq,
+        fact.execution_id,
+        fact.kind.value,
+        storable(fact.message),
+        fact.reason.value if fact.reason else "",
+        Jsonb(storable(fact.details)),
+        actor,
+        fact.at,
     )

@@ -34,7 +34,8 @@ def why_away() -> str | None:
     from django.db import OperationalError, connection
 
     try:
-        connection.get_new_connection({**connection.get_connection_params(), "connect_timeout": 5}).close()
+        with connection.wrap_database_errors:
+            connection.get_new_connection({**connection.get_connection_params(), "connect_timeout": 5}).close()
     except OperationalError as error:
         return _first_line(error)
     return None
@@ -54,6 +55,13 @@ def migrate() -> None:
                 cursor.execute("SELECT pg_advisory_unlock(%s)", [MIGRATION_LOCK])
     except DatabaseError as error:
         raise CannotStart(f"The database can't be brought up to date: {_first_line(error)}") from error
+
+
+def let_go() -> None:
+    """Close our connection: it would be in the way of a server that stops, and dead after one that starts again."""
+    from django.db import connection
+
+    connection.close()
 
 
 def ensure_admin(places: Places, wanted: str | None) -> str:

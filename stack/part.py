@@ -25,9 +25,9 @@ PR_SET_PDEATHSIG = 1
 
 def become(spec: dict[str, Any]) -> None:
     """Turn this process into the part; returns only by an exception."""
-    parent = os.getppid()
     log_to(spec["log"])
     record(spec["record"])
+    parent = pid_of_parent(spec["parent"])
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     if spec["hold"]:
         os.dup2(os.open(spec["hold"], os.O_RDONLY | os.O_DIRECTORY), HELD, inheritable=True)
@@ -67,6 +67,14 @@ def started(pid: int) -> str | None:
     return None if fields[0] in "ZX" else f"{boot}/{fields[19]}"
 
 
+def pid_of_parent(parent: int | str) -> int:
+    """Whose end ends this part: told by number, or by the record that the parent itself left."""
+    if isinstance(parent, int):
+        return parent
+    with open(parent) as file:
+        return int(json.load(file)["pid"])
+
+
 def drop_root(name: str) -> None:
     entry = pwd.getpwnam(name)
     os.setgroups([])
@@ -75,7 +83,10 @@ def drop_root(name: str) -> None:
 
 
 def die_with_parent(parent: int, number: int) -> None:
-    """Have the kernel send signal `number` when the parent ends; SystemExit if it ended already."""
+    """Have the kernel send signal `number` when the parent ends; SystemExit if it has ended by now.
+
+    Another process may be our parent already: that is why the caller must know the right one by other means.
+    """
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:
         sys.exit("The supervisor is gone.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 from dataclasses import asdict, dataclass, field
@@ -30,10 +31,13 @@ class Program:
     server: bool = False
     """Whether the other parts need it: started before them, stopped after them."""
 
-    def starter(self, places: Places) -> list[str]:
-        """Write down what to execute; the returned command becomes the part."""
+    def starter(self, places: Places, *, parent: Path | None = None) -> list[str]:
+        """Write down what to execute; the returned command becomes the part.
+
+        It ends when its parent does: this process, or the one that `parent` records.
+        """
         spec = places.run / f"{self.name}.json"
-        spec.write_text(json.dumps(self._spec(places)))
+        spec.write_text(json.dumps({**self._spec(places), "parent": os.getpid() if parent is None else str(parent)}))
         return [sys.executable, "-IS", part.__file__, str(spec)]
 
     def record(self, places: Places) -> Path:

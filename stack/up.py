@@ -5,7 +5,8 @@ import sys
 import traceback
 from collections.abc import Callable
 
-from config.environment import Environment
+from config import storages
+from config.environment import BadEnvironment, Environment
 from stack import database, ending, postgres, preparation, processes, programs, valkey, web
 from stack.errors import CannotStart, Interrupted
 from stack.places import Places
@@ -23,20 +24,21 @@ SERVERS_STOP_SECONDS = 120
 
 
 def run(environment: Environment) -> None:
-    """Bring everything up, watch over it, and return once a signal has stopped it all; CannotStart where it can't."""
+    """Bring everything up, watch over it, until a signal has stopped it all; CannotStart or BadEnvironment."""
     if sys.platform != "linux":
         raise CannotStart("Rerail's own servers and workers need Linux.")
     places = Places.of(environment)
     try:
+        storages.backend(environment.storage_url, places.data)
         with Waiting() as waiting:
             preparation.make_data_folder(environment, places)
             with preparation.ownership(environment, places, waiting) as lock:
                 preparation.check_port(environment)
-                preparation.make_socket_folder(places)
-                _Stack(environment, places, waiting, lock).live()
+                with preparation.socket_folder(places, waiting) as sockets_lock:
+                    _Stack(environment, places, waiting, [lock, sockets_lock]).live()
     except Interrupted:
         pass
-    except CannotStart:
+    except (CannotStart, BadEnvironment):
         raise
     except Exception as error:
         raise CannotStart(f"The stack can't go on: {_told_in_full(places, error)}") from error
@@ -45,12 +47,13 @@ def run(environment: Environment) -> None:
 class _Stack:
     """One life of the stack: its data folder, sockets and port are ours."""
 
-    def __init__(self, environment: Environment, places: Places, waiting: Waiting, lock: int) -> None:
+    def __init__(self, environment: Environment, places: Places, waiting: Waiting, locks: list[int]) -> None:
         self._environment = environment
         self._places = places
         self._waiting = waiting
+        self._lock = locks[0]
         self._parts = programs.of(environment, places)
-        self._supervisor = Supervisor(places, self._parts, lock)
+        self._supervisor = Supervisor(places, self._parts, locks)
         self._watch = Watch(places, self._supervisor)
 
     def live(self) -> None:
@@ -85,6 +88,7 @@ class _Stack:
         self._wait_for_redis()
         database.migrate()
         self._sign_in = database.ensure_admin(self._places, self._environment.admin_password)
+        database.let_go()
         # Each of the others loads Django too: where processors are few, web would answer seconds later beside them.
         self._waiting.until(lambda: web.answers(self._environment), seconds=WEB_HEAD_START_SECONDS)
         self._supervisor.start(name for name in self._names(servers=False) if name != programs.WEB)
@@ -99,6 +103,8 @@ class _Stack:
     def _watch_over(self) -> None:
         while True:
             self._waiting.pause(1)
+            if not preparation.still_owned(self._places, self._lock):
+                raise CannotStart(f"The data folder {self._places.data} was removed; everything was stopped.")
             if not self._supervisor.alive:
                 self._begin_again()
             for line in self._watch.look():
@@ -124,7 +130,6 @@ class _Stack:
         self._waiting.until(self._supervisor.ended, seconds=SERVERS_STOP_SECONDS)
         self._supervisor.kill()
         self._end_leftovers()
-        preparation.remove_socket_folder(self._places)
 
     def _end_leftovers(self) -> None:
         if left := ending.leftovers(self._places):

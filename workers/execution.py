@@ -93,8 +93,14 @@ class _Attempt:
             if (failure := self._make_environment(prepared, space)) is not None:
                 shipper.flush(give_up=self._hurried)
                 return self._ended_early(failure)
-            self._enter(Phase.TRAINING)
-            ended = training.run(prepared.plan.run, prepared, space.log, self._stop, each_tick=self._watch())
+            ended = training.run(
+                prepared.plan.run,
+                prepared,
+                space.log,
+                self._stop,
+                started=lambda: self._persist(lambda: self._enter(Phase.TRAINING)),
+                each_tick=self._watch(),
+            )
         except (SpawnError, environment.RefusedVariable) as error:
             return self._ended_early(Failure(reason=Reason.SETUP_FAILED, message=str(error)))
         except CheckpointRejected as error:
@@ -117,7 +123,9 @@ class _Attempt:
         """Have the script's packages installed, where it asks for any; its output is shown only if that fails."""
         if prepared.plan.prepare is None:
             return None
-        ended = training.run(prepared.plan.prepare, prepared, space.setup_log, self._stop, each_tick=self._watch())
+        ended = training.run(
+            prepared.plan.prepare, prepared, space.setup_log, self._stop, each_tick=self._heartbeat.ensure
+        )
         if ended.exit.code == 0 and not ended.stopped:
             return None
         output = space.setup_log.read_bytes()

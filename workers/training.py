@@ -74,10 +74,12 @@ def run(
     output: Path,
     stop: Stop,
     *,
+    started: Callable[[], None] = lambda: None,
     each_tick: Callable[[], None] = lambda: None,
 ) -> Ended:
     """Run one command of the plan to its end, its output going to a file of ours. Raises SpawnError.
 
+    `started` is called once it runs, so that the script need not wait for what is to be said of it.
     When `stop` asks for it, the script gets SIGTERM and its grace, then SIGKILL; when the execution belongs to
     another process by now, SIGKILL at once. Returns when no descendant is left.
     """
@@ -92,6 +94,7 @@ def run(
             confinement=prepared.confinement,
         )
         with Script.spawn(spec) as script:
+            started()
             return _await(script, stop, each_tick)
     finally:
         os.close(sink)

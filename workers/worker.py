@@ -79,8 +79,8 @@ class RerailWorker(Worker):
 
     def _leave(self) -> None:
         with contextlib.suppress(DatabaseError, InterfaceError):
-            workers.hand_back(self.boot)
             workers.went_offline(self.boot)
+            workers.hand_back(self.boot)
         with contextlib.suppress(redis.exceptions.RedisError):
             self.register_death()  # type: ignore[no-untyped-call]
 
@@ -187,6 +187,8 @@ class RerailWorker(Worker):
 
         def answer() -> None:
             executions.crashed(execution_id, self.boot.name, message)
+            if self._stop_requested:  # or it would be given the next job in its last moments
+                workers.went_offline(self.boot)
             workers.freed(self.boot, execution_id)
 
         self._insist(answer)

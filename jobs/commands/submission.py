@@ -3,10 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from django.contrib.auth.models import AbstractBaseUser
+from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import transaction
 
 from jobs import actors, dispatch, transition
+from jobs.commands import rules
+from jobs.errors import Invalid, TooLarge
 from jobs.models import Job, JobSource, Priority
 from jobs.states import Command, EventKind, JobState, edge
 from jobs.timeline import Fact
@@ -14,7 +17,7 @@ from jobs.timeline import Fact
 
 @dataclass(frozen=True, kw_only=True)
 class Submission:
-    """A checked request to train."""
+    """A request to train; `check` says what is wrong with it."""
 
     script: str
     name: str = ""
@@ -31,11 +34,34 @@ class Submission:
     checkpoint_seconds: float | None = None
 
 
-def submit(owner: AbstractBaseUser, submission: Submission) -> Job:
-    """Store a job and offer it to the workers; returns it as stored, before dispatch."""
+def check(submission: Submission) -> None:
+    """Raise Invalid, with what is wrong by field, or TooLarge for the script; a script's syntax is its own affair."""
+    if len(submission.script.encode(errors="surrogatepass")) > settings.MAX_SCRIPT_BYTES:
+        raise TooLarge(f"The script is larger than {settings.MAX_SCRIPT_BYTES} bytes; larger data belongs elsewhere.")
+    found = {
+        "training_script": rules.script(submission.script),
+        "name": rules.name(submission.name),
+        "args": rules.args(submission.args),
+        "env": rules.env(submission.env),
+        "requirements": rules.requirements(submission.requirements),
+        "labels": rules.labels(submission.labels),
+        "resources.labels": rules.labels(submission.worker_labels),
+        "max_attempts": rules.max_attempts(submission.max_attempts),
+        "retry_on": rules.retry_on(submission.retry_on),
+        "time_limit_seconds": rules.seconds(submission.time_limit_seconds),
+        "queue_timeout_seconds": rules.seconds(submission.queue_timeout_seconds),
+        "checkpoint_seconds": rules.seconds(submission.checkpoint_seconds),
+    }
+    if errors := {field: wrong for field, wrong in found.items() if wrong is not None}:
+        raise Invalid(errors)
+
+
+def submit(owner: User, submission: Submission) -> Job:
+    """Store a job and offer it to the workers; returns it as stored, before dispatch. Raises what `check` raises."""
+    check(submission)
     job = Job(
-        owner_id=owner.pk,
-        name=submission.name or "untitled",
+        owner=owner,
+        name=submission.name.strip() or "untitled",
         labels=dict(submission.labels),
         worker_labels=dict(submission.worker_labels),
         priority=submission.priority,

@@ -1,11 +1,12 @@
 """What workers say of themselves, and what operators say of workers."""
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
 from django.conf import settings
+from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
 from django.db.models import Case, Exists, OuterRef, PositiveSmallIntegerField, QuerySet, When
 from django.db.models.functions import Now
@@ -143,3 +144,34 @@ def set_mode(name: str, mode: WorkerMode, reason: str = "") -> None:
         if not Worker.objects.filter(name=name).update(mode=mode, mode_reason=reason, unstarted_in_row=0):
             raise Refused(f"There is no worker {name}.")
         dispatch.request()
+
+
+def drain(name: str, by: AbstractBaseUser) -> None:
+    """Give a worker nothing new until it is resumed or starts again; what it runs goes on."""
+    _change_mode(
+        name, WorkerMode.DRAINING, f"Drained by {by.get_username()}.", {WorkerMode.ACTIVE, WorkerMode.DRAINING}
+    )
+
+
+def disable(name: str, by: AbstractBaseUser) -> None:
+    """Give a worker nothing new until it is resumed, over restarts too."""
+    _change_mode(name, WorkerMode.DISABLED, f"Disabled by {by.get_username()}.", set(WorkerMode))
+
+
+def resume(name: str) -> None:
+    """Let a drained or disabled worker take work again."""
+    _change_mode(name, WorkerMode.ACTIVE, "", {WorkerMode.ACTIVE, WorkerMode.DRAINING, WorkerMode.DISABLED})
+
+
+def release_quarantine(name: str) -> None:
+    """Let a quarantined worker take work again."""
+    _change_mode(name, WorkerMode.ACTIVE, "", {WorkerMode.QUARANTINED})
+
+
+def _change_mode(name: str, mode: WorkerMode, reason: str, sources: Collection[WorkerMode]) -> None:
+    """Change a worker's mode if it is one of `sources`; raises Refused where it is another, or there is no worker."""
+    with transaction.atomic():
+        found = Worker.objects.select_for_update().filter(name=name).values_list("mode", flat=True).first()
+        if found is not None and found not in sources:
+            raise Refused(f"Worker {name} is {WorkerMode(found).label.lower()}; that can't be done with it now.")
+        set_mode(name, mode, reason)

@@ -5,6 +5,7 @@ from jobs.models.dataset import Dataset
 from jobs.models.event import Event
 from jobs.models.execution import Execution
 from jobs.models.heartbeat import Heartbeat
+from jobs.models.idempotency import IdempotencyKey
 from jobs.models.installation import Installation, ReaperLease
 from jobs.models.job import Job, JobSource, Priority, WorkerExclusion
 from jobs.models.log import LogChunk
@@ -18,6 +19,7 @@ __all__ = [
     "Event",
     "Execution",
     "Heartbeat",
+    "IdempotencyKey",
     "Installation",
     "Job",
     "JobSource",

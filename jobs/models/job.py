@@ -100,6 +100,7 @@ class Job(models.Model):
         indexes = (
             models.Index(fields=("owner", "-id"), name="job_owner_latest"),
             models.Index(fields=("state", "-id"), name="job_state_latest"),
+            models.Index(fields=("owner", "state", "-id"), name="job_owner_state_latest"),
             models.Index(
                 fields=("-priority", "queued_at", "id"),
                 name="job_queue_order",

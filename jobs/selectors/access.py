@@ -44,3 +44,11 @@ def may_act_on(person: Person, job: Job) -> bool:
     """Whether a person may cancel, requeue or change a job: a member its own, an operator any."""
     held = roles(person)
     return OPERATOR in held or (MEMBER in held and job.owner_id == person.pk)
+
+
+def changeable_jobs(person: Person) -> QuerySet[Job]:
+    """The jobs that a person may act on, as `may_act_on` says."""
+    held = roles(person)
+    if OPERATOR in held:
+        return Job.objects.all()
+    return Job.objects.filter(owner_id=person.pk) if MEMBER in held else Job.objects.none()

@@ -6,6 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
+from config.environment import BadEnvironment
 from stack import up
 from stack.errors import CannotStart
 
@@ -17,5 +18,5 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             up.run(settings.RERAIL)
-        except CannotStart as error:
+        except (BadEnvironment, CannotStart) as error:
             sys.exit(f"rerail: {error}")

@@ -1,0 +1,78 @@
+"""The queue in dispatch order, and why each worker does not take what is in it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Case, Count, IntegerField, Q, QuerySet, Value, When
+
+from jobs.models import Installation, Job
+from jobs.models.choices import values
+from jobs.selectors import access, jobs, pages, waiting
+from jobs.selectors.access import Person
+from jobs.selectors.jobs import JobView
+from jobs.selectors.pages import Page, Part
+from jobs.selectors.waiting import Situation
+from jobs.states import HELD, JobState
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """Why a worker does not take a job now; null where nothing speaks against it."""
+
+    name: str
+    why: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueuedJob(JobView):
+    """A job in the queue, with what each worker says to it."""
+
+    workers: Sequence[Verdict]
+
+
+def is_paused() -> bool:
+    """Whether nothing is assigned until an operator resumes the queue."""
+    return Installation.objects.filter(queue_paused_at__isnull=False).exists()
+
+
+def page(person: Person, limit: int, cursor: str | None = None) -> Page[QueuedJob]:
+    """The queued jobs that `person` may see, in the order in which free workers would take them."""
+    queued = _in_order(jobs.rows().filter(pk__in=access.visible_jobs(person).values("pk")))
+    if place := pages.decode(cursor, *_PLACE):
+        queued = queued.filter(_after(*place))
+    found = pages.cut(queued[: limit + 1], limit, key=_place)
+    now = waiting.situation(found.items)
+    return found.map(lambda job: _view(job, now))
+
+
+def _in_order(found: QuerySet[Job]) -> QuerySet[Job]:
+    """Priority, then owners with fewer jobs on workers, then who has waited longest; as `dispatch` has it."""
+    held = Job.objects.filter(state__in=values(HELD)).order_by().values("owner_id").annotate(number=Count("pk"))
+    running = [When(owner_id=owner, then=Value(number)) for owner, number in held.values_list("owner_id", "number")]
+    found = found.annotate(running=Case(*running, default=Value(0), output_field=IntegerField()))
+    return found.filter(state=JobState.QUEUED.value).order_by("-priority", "running", "queued_at", "pk")
+
+
+_PLACE: tuple[type[Part], ...] = (int, int, datetime, int)
+
+
+def _place(job: Job) -> Sequence[Part]:
+    assert job.queued_at is not None, "a constraint says so of queued jobs"
+    return [job.priority, job.running, job.queued_at, job.pk]  # type: ignore[attr-defined]  # annotated above
+
+
+def _after(priority: int, running: int, queued_at: datetime, pk: int) -> Q:
+    same = Q(priority=priority)
+    as_many = same & Q(running=running)
+    return (
+        Q(priority__lt=priority)
+        | (same & Q(running__gt=running))
+        | (as_many & Q(queued_at__gt=queued_at))
+        | (as_many & Q(queued_at=queued_at, pk__gt=pk))
+    )
+
+
+def _view(job: Job, now: Situation) -> QueuedJob:
+    verdicts = [Verdict(name=worker.name, why=waiting.against(worker, job, now)) for worker in now.workers]
+    return QueuedJob(**vars(jobs.view(job, now)), workers=verdicts)

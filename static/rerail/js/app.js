@@ -1,0 +1,6 @@
+import "./polling.js";
+import "./times.js";
+import "./log.js";
+import "./folding.js";
+import "./newer.js";
+import "./copying.js";
