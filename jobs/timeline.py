@@ -8,6 +8,7 @@ from typing import Any
 from django.db import connection
 from psycopg.types.json import Jsonb
 
+from jobs.sql import storable
 from jobs.states import EventKind, Reason
 
 
@@ -47,9 +48,9 @@ def _row(job_id: int, seq: int, fact: Fact, actor: str) -> tuple[Any, ...]:
         seq,
         fact.execution_id,
         fact.kind.value,
-        fact.message,
+        storable(fact.message),
         fact.reason.value if fact.reason else "",
-        Jsonb(dict(fact.details)),
+        Jsonb(storable(fact.details)),
         actor,
         fact.at,
     )

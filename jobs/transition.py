@@ -18,7 +18,7 @@ from jobs import timeline
 from jobs.errors import Refused, Stale
 from jobs.models import Execution, Heartbeat, Job, JobSource
 from jobs.models.choices import values
-from jobs.sql import update_returning
+from jobs.sql import storable, update_returning
 from jobs.states import ACTIVE, FINAL, HELD, Edge, ExecutionState, JobState
 from jobs.timeline import Fact
 
@@ -158,6 +158,6 @@ def _touch_execution(fence: Fence, states: Sequence[ExecutionState], columns: Ma
     rows = Execution.objects.filter(pk=fence.execution_id, state__in=values(states))
     if fence.nonce is not None:
         rows = rows.filter(nonce=fence.nonce)
-    found = rows.update(**columns) if columns else rows.exists()
+    found = rows.update(**storable(columns)) if columns else rows.exists()
     if not found:
         raise Stale(f"Execution {fence.execution_id} is held by another process, or has ended.")

@@ -35,6 +35,9 @@ def make_data_folder(environment: Environment, places: Places) -> None:
         raise CannotStart(f"The data folder {places.data} can't be used: {error.strerror or error}.") from error
 
 
+REMOVED_STACK_SECONDS = 60
+
+
 @contextlib.contextmanager
 def ownership(environment: Environment, places: Places, waiting: Waiting) -> Iterator[int]:
     """Own the data folder, as the descriptor of its lock; CannotStart if another stack does.
@@ -51,6 +54,47 @@ def ownership(environment: Environment, places: Places, waiting: Waiting) -> Ite
         file.flush()
         yield file.fileno()
         file.truncate(0)
+
+
+@contextlib.contextmanager
+def socket_folder(places: Places, waiting: Waiting) -> Iterator[int]:
+    """Make the folder of the sockets and own it, as the descriptor of its lock, which the supervisor inherits as well.
+
+    The data folder's lock is not enough: who removes that folder under a running stack, and starts anew, has another.
+    """
+    owned: list[int] = []
+
+    def own() -> bool:
+        owned.extend(_own_socket_folder(places))
+        return bool(owned)
+
+    if not waiting.until(own, seconds=REMOVED_STACK_SECONDS, step=0.1):
+        raise CannotStart(f"Another stack uses {places.sockets}, and its data folder was removed; stop it first.")
+    try:
+        yield owned[0]
+    finally:
+        remove_socket_folder(places)
+        os.close(owned[0])
+
+
+def still_owned(places: Places, descriptor: int) -> bool:
+    """Whether the lock that we hold is the data folder's lock still."""
+    return places.lock.exists() and os.path.samestat(os.fstat(descriptor), places.lock.stat())
+
+
+def _own_socket_folder(places: Places) -> list[int]:
+    """The descriptor of the folder's lock, or none."""
+    make_socket_folder(places)
+    descriptor = os.open(places.sockets, os.O_RDONLY | os.O_DIRECTORY)
+    # Its former owner may have removed it between the two.
+    if (
+        _locked(descriptor)
+        and places.sockets.exists()
+        and os.path.samestat(os.fstat(descriptor), places.sockets.stat())
+    ):
+        return [descriptor]
+    os.close(descriptor)
+    return []
 
 
 def make_socket_folder(places: Places) -> None:

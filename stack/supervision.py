@@ -42,10 +42,10 @@ class PartState:
 class Supervisor:
     """One supervisord and the parts it was told of; none of them starts by itself."""
 
-    def __init__(self, places: Places, programs: Iterable[Program], lock: int) -> None:
+    def __init__(self, places: Places, programs: Iterable[Program], locks: list[int]) -> None:
         self._places = places
         self._programs = {program.name: program for program in programs}
-        self._lock = lock
+        self._locks = locks
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -57,7 +57,7 @@ class Supervisor:
         return self._process is not None and self._process.poll() is None
 
     def launch(self) -> None:
-        """Start supervisord alone. It keeps the data folder's lock for as long as it lives, even without us."""
+        """Start supervisord alone. It keeps the locks for as long as it lives, even without us."""
         self._places.supervisor_config.write_text(self._configuration())
         # The socket of one that was killed would make this one look ready before it is.
         self._places.supervisor_socket.unlink(missing_ok=True)
@@ -68,7 +68,7 @@ class Supervisor:
         command = program.starter(self._places)
         # In a session of its own, Ctrl-C reaches only us, and we stop things in order.
         self._process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, pass_fds=[self._lock], start_new_session=True
+            command, stdin=subprocess.DEVNULL, pass_fds=self._locks, start_new_session=True
         )
 
     def ready(self) -> bool:

@@ -34,8 +34,8 @@ def run(environment: Environment) -> None:
             preparation.make_data_folder(environment, places)
             with preparation.ownership(environment, places, waiting) as lock:
                 preparation.check_port(environment)
-                preparation.make_socket_folder(places)
-                _Stack(environment, places, waiting, lock).live()
+                with preparation.socket_folder(places, waiting) as sockets_lock:
+                    _Stack(environment, places, waiting, [lock, sockets_lock]).live()
     except Interrupted:
         pass
     except (CannotStart, BadEnvironment):
@@ -47,12 +47,13 @@ def run(environment: Environment) -> None:
 class _Stack:
     """One life of the stack: its data folder, sockets and port are ours."""
 
-    def __init__(self, environment: Environment, places: Places, waiting: Waiting, lock: int) -> None:
+    def __init__(self, environment: Environment, places: Places, waiting: Waiting, locks: list[int]) -> None:
         self._environment = environment
         self._places = places
         self._waiting = waiting
+        self._lock = locks[0]
         self._parts = programs.of(environment, places)
-        self._supervisor = Supervisor(places, self._parts, lock)
+        self._supervisor = Supervisor(places, self._parts, locks)
         self._watch = Watch(places, self._supervisor)
 
     def live(self) -> None:
@@ -102,6 +103,8 @@ class _Stack:
     def _watch_over(self) -> None:
         while True:
             self._waiting.pause(1)
+            if not preparation.still_owned(self._places, self._lock):
+                raise CannotStart(f"The data folder {self._places.data} was removed; everything was stopped.")
             if not self._supervisor.alive:
                 self._begin_again()
             for line in self._watch.look():
@@ -120,14 +123,13 @@ class _Stack:
         parts = self._names(servers=False)
         self._supervisor.stop(parts)
         if not self._waiting.until(lambda: not self._running(parts), seconds=3):
-            _say(f"Waiting for {', '.join(self._running(parts))} to hand back what they run …")
+            _say(f"Waiting for {', '.join(self._running(parts))} to end …")
             self._waiting.until(lambda: not self._running(parts), seconds=self._patience, step=0.2)
         ending.end_orphans(self._waiting, self._patience, except_pid=self._supervisor.pid)
         self._supervisor.shut_down()
         self._waiting.until(self._supervisor.ended, seconds=SERVERS_STOP_SECONDS)
         self._supervisor.kill()
         self._end_leftovers()
-        preparation.remove_socket_folder(self._places)
 
     def _end_leftovers(self) -> None:
         if left := ending.leftovers(self._places):

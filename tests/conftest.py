@@ -23,6 +23,7 @@ from pathlib import Path
 
 import django
 import django.conf
+import hypothesis
 import pytest
 
 DATA_DIR = Path(tempfile.mkdtemp(prefix="rerail-test-"))
@@ -41,6 +42,11 @@ django.setup()
 django.conf.settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 # Not for the processes of xdist, which come here by themselves.
 del os.environ["DJANGO_SETTINGS_MODULE"]
+
+
+hypothesis.settings.register_profile("quick", max_examples=12, database=None)
+hypothesis.settings.register_profile("long", max_examples=1500, database=None)
+hypothesis.settings.load_profile("quick")
 
 
 def pytest_unconfigure() -> None:

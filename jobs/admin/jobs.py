@@ -85,7 +85,7 @@ class JobAdmin(ReadOnlyAdmin[Job]):
     def job_id(self, job: Job) -> int:
         return job.pk
 
-    @admin.display(description="attempt (charged/allowed)")
+    @admin.display(description="attempt")
     def attempts(self, job: Job) -> str:
         return f"{job.attempt} ({job.attempts_used}/{job.max_attempts})"
 

@@ -4,12 +4,11 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from jobs.views.addresses import artifact_path
-
 
 def dashboard_link(job_id: int) -> SafeString:
     return format_html('<a href="{}">Dashboard</a>', reverse("job", args=[job_id]))
 
 
 def artifact_link(job_id: int) -> SafeString:
-    return format_html('<a href="{}" download>Download as tar.gz</a>', artifact_path(job_id))
+    address = reverse("api:download_artifact", args=[job_id])
+    return format_html('<a href="{}" download>Download as tar.gz</a>', address)

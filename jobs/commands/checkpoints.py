@@ -9,6 +9,7 @@ from django.db.models import F
 
 from jobs import transition
 from jobs.commands.executions import Lease
+from jobs.errors import Stale
 from jobs.models import Checkpoint, Job
 from jobs.states import EventKind
 from jobs.timeline import Fact
@@ -30,7 +31,10 @@ def commit(lease: Lease, snapshot: Snapshot) -> Checkpoint:
     """Make a stored snapshot the job's latest checkpoint; raises Stale where the fence does not hold."""
     with transaction.atomic():
         # Locked and counted first: the number is part of the event.
-        n = Job.objects.select_for_update().values_list("last_checkpoint_n", flat=True).get(pk=lease.job_id) + 1
+        job = Job.objects.select_for_update().filter(pk=lease.job_id).values_list("last_checkpoint_n", flat=True)
+        if (last := job.first()) is None:
+            raise Stale(f"Job {lease.job_id} was removed.")
+        n = last + 1
         checkpoint = Checkpoint(
             job_id=lease.job_id,
             n=n,

@@ -15,7 +15,8 @@ def append(lease: Lease, offset: int, data: bytes) -> int:
     Repeating bytes that are stored already changes nothing. Raises Stale where the fence does not hold.
     """
     with transaction.atomic():
-        moved = _mine(lease).filter(log_bytes=offset).update(log_bytes=offset + len(data))
+        # A chunk without bytes would stand where the next one belongs.
+        moved = data and _mine(lease).filter(log_bytes=offset).update(log_bytes=offset + len(data))
         if moved:
             LogChunk.objects.bulk_create([LogChunk(execution_id=lease.execution_id, offset=offset, data=data)])
             return offset + len(data)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, ParamSpec
+from urllib.parse import urlencode
 
 from django.contrib.auth.models import AnonymousUser, User
 from django.contrib.auth.views import redirect_to_login
@@ -58,5 +59,6 @@ def _is_signed_in(user: User | AnonymousUser) -> bool:
 def _sign_in_first(request: PageRequest) -> HttpResponse:
     # A poll that followed a redirect would put the sign-in page into the middle of the page that it updates.
     if request.htmx:
-        return HttpResponseClientRedirect(reverse("sign-in"))
+        query = urlencode({"next": request.htmx.current_url_abs_path or ""})
+        return HttpResponseClientRedirect(f"{reverse('sign-in')}?{query}")
     return redirect_to_login(request.get_full_path())

@@ -14,7 +14,6 @@ from jobs.selectors.events import Filter
 from jobs.selectors.watching import Watched
 from jobs.states import FINAL, ExecutionState
 from jobs.views import log_text
-from jobs.views.addresses import artifact_path
 from jobs.views.guard import PageRequest, with_role
 from jobs.views.seen import Seen
 from jobs.views.stretches import stretches
@@ -43,10 +42,11 @@ def job(request: PageRequest, job_id: int) -> HttpResponse:
 @with_role
 def live(request: PageRequest, job_id: int) -> HttpResponse:
     """What changed since the `seen` of the page: 204 where nothing did, else the changed parts and the next address."""
+    pulse = watching.pulse(request.user, job_id)
     seen = Seen.parse(request.GET.get("seen", ""))
     if seen is None:
         return HttpResponseClientRefresh()
-    if seen.agrees(watching.pulse(request.user, job_id)):
+    if seen.agrees(pulse):
         return HttpResponse(status=204)
     watched = watching.job(request.user, job_id)
     if watched.job.last_seq - seen.first >= EVENTS_FOLLOWED:
@@ -90,7 +90,6 @@ def _head(request: PageRequest, watched: Watched) -> dict[str, Any]:
         "ended": watched.job.state in FINAL,
         "may_act": access.may_act_on(request.user, watched.job),
         "latest": watched.latest,
-        "artifact": artifact_path(watched.job.pk),
     }
 
 

@@ -1,6 +1,7 @@
 """`make up` as its users meet it: real processes and signals, and a data folder of its own for each stack."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -8,6 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -15,6 +17,7 @@ import psycopg
 import pytest
 
 from config.environment import BASE_DIR
+from stack import processes
 from stack.processes import recorded
 
 pytestmark = pytest.mark.acceptance
@@ -42,6 +45,8 @@ class Up:
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
+            # Whoever ends the tests midway ends this too.
+            preexec_fn=processes.end_with_parent,
         )
         return self
 
@@ -99,7 +104,7 @@ class Up:
         ).stdout.strip()
 
 
-def eventually(condition, seconds=PATIENCE):
+def eventually(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it didn't happen"
@@ -325,6 +330,17 @@ def test_when_up_and_its_supervisor_are_killed_nothing_lingers(launched):
     up.process.communicate()
     eventually(lambda: not alive(everything))
     assert up.launch().ready().get("/admin/login/") == 200
+
+
+def test_a_stack_whose_data_folder_is_removed_stops_and_a_new_one_starts_afresh(launched):
+    up = launched(RERAIL_WORKERS="0").launch().ready()
+    everything = up.everything()
+    shutil.rmtree(up.data_dir)
+    successor = launched(RERAIL_WORKERS="0").launch().ready()
+    assert up.ended() != 0
+    assert up.output.splitlines()[-1] == f"rerail: The data folder {up.data_dir} was removed; everything was stopped."
+    assert alive(everything) == []
+    assert successor.get("/admin/login/") == 200
 
 
 def test_given_services_are_used_instead_of_embedded_ones(running, launched):

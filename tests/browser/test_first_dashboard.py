@@ -10,6 +10,8 @@ QUIET = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
+pytestmark = pytest.mark.browser
+
 SCRIPT = """\
 import json, os, pathlib, time
 

@@ -64,7 +64,7 @@ class Command(BaseCommand):
                     sweep = reaper.sweep()
                     if sweep.findings or self._json:
                         self._tell(sweep)
-                    pause = self._pause()
+                    pause = self._pause(sweep)
             except (DatabaseError, InterfaceError) as error:
                 self.stderr.write(f"The database is away: {str(error).strip()}")
                 connection.close()
@@ -74,10 +74,12 @@ class Command(BaseCommand):
     def _lead(self, holder: uuid.UUID) -> bool:
         return reaper.lead(holder, socket.gethostname(), os.getpid(), seconds=3 * self._interval + 5)
 
-    def _pause(self) -> float:
+    def _pause(self, sweep: Sweep) -> float:
         """Sleep until the interval is over, or the next lease runs out if that is sooner."""
         left = reaper.seconds_to_next_expiry()
-        return self._interval if left is None else max(LEAST_PAUSE, min(self._interval, left))
+        if left is None or (left <= 0 and not sweep.findings):
+            return self._interval  # what is overdue can't be ended now: another holds it
+        return max(LEAST_PAUSE, min(self._interval, left))
 
     def _tell(self, sweep: Sweep | None, *, dry_run: bool = False) -> None:
         if self._json:

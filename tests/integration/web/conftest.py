@@ -1,56 +1,42 @@
-"""People at their browsers, and a worker played by commands."""
+"""People at their browsers, and a worker whose turns a test decides."""
 
-import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import User
 from django.test import Client
 
 from jobs import dispatch
 from jobs.commands import executions, logs, workers
-from jobs.commands.executions import Failure, Lease
-from jobs.commands.submission import Submission, submit
+from jobs.commands.executions import Lease
 from jobs.models import Job
-from jobs.states import Phase, Reason
-
-
-def person(name: str, *groups: str, **fields: Any) -> User:
-    user = User.objects.create_user(name, password="correct horse battery", **fields)
-    user.groups.set(Group.objects.filter(name__in=groups))
-    return user
-
-
-@pytest.fixture(autouse=True)
-def quick_passwords(settings) -> None:
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+from jobs.states import Phase
+from tests import factories
 
 
 @pytest.fixture
 def mira(db) -> User:
-    return person("mira", "member")
+    return factories.user("member", "mira")
 
 
 @pytest.fixture
 def jonas(db) -> User:
-    return person("jonas", "member")
+    return factories.user("member", "jonas")
 
 
 @pytest.fixture
 def olga(db) -> User:
-    return person("olga", "operator", is_staff=True)
+    return factories.user("operator", "olga", is_staff=True)
 
 
 @pytest.fixture
 def vera(db) -> User:
-    return person("vera", "viewer", is_staff=True)
+    return factories.user("viewer", "vera", is_staff=True)
 
 
 @pytest.fixture
 def admin(db) -> User:
-    return person("admin", is_staff=True, is_superuser=True)
+    return factories.user(None, "admin", is_staff=True, is_superuser=True)
 
 
 @pytest.fixture
@@ -65,32 +51,15 @@ def browser() -> Callable[[User], Client]:
     return open_browser
 
 
-@dataclass
 class Track:
-    """A worker and what it does to jobs."""
+    """The worker atlas-1: it takes the job that a test gives it, after those before it in the queue."""
 
-    name: str = "atlas-1"
-    boot: workers.Boot = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.boot = workers.Boot(name=self.name, nonce=uuid.uuid4(), host="atlas", pid=4711, ram_mb=1000, disk_mb=1000)
-        workers.register(self.boot, still_running=None)
-
-    def assigned(self, job: Job) -> Lease:
-        dispatch.run()
-        job.refresh_from_db()
-        execution = job.current_execution
-        assert execution is not None, "it is the worker's turn for this job"
-        return Lease(
-            execution_id=execution.pk,
-            nonce=uuid.uuid4(),
-            job_id=job.pk,
-            label=execution.label,
-            worker_name=execution.worker_name,
-        )
+    def __init__(self) -> None:
+        self.boot = factories.online("atlas-1")
 
     def started(self, job: Job, log: bytes = b"") -> Lease:
-        lease = self.assigned(job)
+        dispatch.run()
+        lease = factories.lease(job)
         executions.start(lease)
         executions.change_phase(lease, Phase.TRAINING)
         if log:
@@ -100,12 +69,20 @@ class Track:
     def succeeded(self, job: Job) -> None:
         lease = self.started(job)
         executions.succeed(lease)
-        workers.freed(self.boot, lease.execution_id)
+        self.freed(lease)
 
     def failed(self, job: Job) -> None:
         lease = self.started(job)
-        message = "The script ended with exit code 3."
-        executions.fail(lease, Failure(reason=Reason.SCRIPT_ERROR, message=message, exit_code=3))
+        executions.fail(lease, factories.failure())
+        self.freed(lease)
+
+    def lost(self, job: Job, lease: Lease) -> None:
+        """Its process is killed, and the job may be tried again at once."""
+        executions.crashed(lease.execution_id, self.boot.name, "The execution process was killed by SIGKILL.")
+        Job.objects.filter(pk=job.pk).update(not_before=None)
+        self.freed(lease)
+
+    def freed(self, lease: Lease) -> None:
         workers.freed(self.boot, lease.execution_id)
 
 
@@ -114,5 +91,5 @@ def worker(db) -> Track:
     return Track()
 
 
-def a_job(owner: User, name: str = "digits", **wishes) -> Job:
-    return submit(owner, Submission(script=wishes.pop("script", "print('hello')"), name=name, **wishes))
+def a_job(owner: User, name: str = "digits", **wanted: object) -> Job:
+    return factories.submitted(owner, name=name, **wanted)

@@ -7,13 +7,13 @@ from django.contrib.admin import site
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
-from django.utils import timezone
 
 from jobs.commands import checkpoints, logs, metrics, tokens
 from jobs.commands.checkpoints import Snapshot
 from jobs.models import Job, Token, Worker
 from jobs.states import JobState
-from tests.integration.web.conftest import Track, a_job, person
+from tests import factories
+from tests.integration.web.conftest import Track, a_job
 
 pytestmark = pytest.mark.django_db
 
@@ -35,8 +35,7 @@ def full(mira, worker: Track):
     job = a_job(mira, env={"KEY": "swordfish"})
     lease = worker.started(job)
     logs.append(lease, 0, b"hello from the script\n")
-    points = [metrics.Point(key="loss", step=1, value=0.5, at=timezone.now())]
-    metrics.append(lease, 0, 9, points, metrics.Progress(step=1, total=2, rate=None))
+    metrics.append(lease, 0, 9, [factories.point(1)], metrics.Progress(step=1, total=2, rate=None))
     checkpoints.commit(lease, Snapshot(manifest_key="k", file_count=1, total_bytes=1, new_bytes=1, step=1, final=False))
     tokens.issue(mira, "laptop")
     return job
@@ -122,7 +121,7 @@ def test_operators_on_the_staff_act_and_viewers_only_look(olga, vera, mira, brow
 
 
 def test_staff_without_a_role_that_sees_all_is_shown_no_jobs(browser, db):
-    client = browser(person("stella", "member", is_staff=True))
+    client = browser(factories.user("member", "stella", is_staff=True))
     assert client.get("/admin/jobs/job/").status_code == 403
     assert client.get("/admin/").status_code == 200
 

@@ -70,6 +70,6 @@ def test_behind_a_proxy_plain_requests_are_sent_to_tls_and_forms_of_trusted_orig
     client = Client(enforce_csrf_checks=True, headers={"Host": "rerail.example.org", "X-Forwarded-Proto": "https"})
     client.get("/sign-in")
     token = client.cookies["csrftoken"].value
-    form = {"username": "mira", "password": "correct horse battery", "csrfmiddlewaretoken": token}
+    form = {"username": "mira", "password": "secret", "csrfmiddlewaretoken": token}
     assert client.post("/sign-in", form, headers={"Origin": "https://evil.example"}).status_code == 403
     assert client.post("/sign-in", form, headers={"Origin": "https://rerail.example.org"}).status_code == 302

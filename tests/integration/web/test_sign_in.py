@@ -6,7 +6,7 @@ from django.test import Client
 from django.urls import reverse
 
 from jobs import throttling
-from tests.integration.web.conftest import person
+from tests import factories
 
 pytestmark = pytest.mark.django_db
 
@@ -29,7 +29,7 @@ def test_whoever_is_not_signed_in_is_led_to_the_sign_in_page_and_back():
 
 
 def test_a_right_password_opens_the_job_list(mira):
-    response = attempt("correct horse battery")
+    response = attempt("secret")
     assert (response.status_code, response.url) == (302, "/")
 
 
@@ -43,7 +43,7 @@ def test_a_wrong_password_is_refused_without_saying_what_was_wrong(mira):
 def test_the_eleventh_failed_attempt_within_a_minute_is_refused_with_the_time_to_wait(mira, settings):
     for _ in range(settings.SIGN_IN_ATTEMPTS_PER_MINUTE):
         assert attempt("wrong").status_code == 200
-    refused = attempt("correct horse battery")
+    refused = attempt("secret")
     assert refused.status_code == 429
     assert 0 < int(refused["Retry-After"]) <= 60
     assert b"Too many attempts" in refused.content
@@ -60,14 +60,14 @@ def test_the_limit_is_per_account_and_per_address(mira, settings):
 def test_a_sign_in_that_succeeds_counts_for_nothing(mira, settings):
     settings.SIGN_IN_ATTEMPTS_PER_MINUTE = 2
     for _ in range(5):
-        assert attempt("correct horse battery").status_code == 302
+        assert attempt("secret").status_code == 302
 
 
 def test_the_admins_sign_in_is_under_the_same_limit(admin, settings):
     settings.SIGN_IN_ATTEMPTS_PER_MINUTE = 2
     attempt("wrong", account="admin", path="admin:login")
     attempt("wrong", account="admin")
-    assert attempt("correct horse battery", account="admin", path="admin:login").status_code == 429
+    assert attempt("secret", account="admin", path="admin:login").status_code == 429
 
 
 def test_a_forwarded_address_counts_only_behind_a_proxy_and_only_as_the_proxy_saw_it(mira, settings, monkeypatch):
@@ -87,12 +87,13 @@ def test_signing_out_needs_a_form_and_ends_the_session(mira, browser):
 
 
 def test_somebody_without_a_role_is_told_whom_to_ask(browser, db):
-    page = browser(person("nadia")).get(reverse("job-list"))
+    page = browser(factories.user(None, "nadia")).get(reverse("job-list"))
     assert page.status_code == 403
     assert b"has no role yet" in page.content
     assert b"operator" in page.content
 
 
 def test_a_poll_whose_session_has_ended_takes_the_whole_page_to_the_sign_in():
-    answer = Client().get(reverse("job-rows"), headers={"HX-Request": "true"})
-    assert answer["HX-Redirect"] == reverse("sign-in")
+    here = {"HX-Request": "true", "HX-Current-URL": "http://testserver/?q=digits"}
+    answer = Client().get(reverse("job-rows"), headers=here)
+    assert answer["HX-Redirect"] == "/sign-in?next=%2F%3Fq%3Ddigits"

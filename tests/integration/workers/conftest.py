@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -32,7 +33,7 @@ class WorkerProcess:
     """A running `run_worker`."""
 
     name: str
-    process: subprocess.Popen
+    process: subprocess.Popen[bytes]
     log: Path
 
     @property
@@ -99,7 +100,7 @@ def _run_id() -> str:
 def run(start_worker) -> Callable[..., Job]:
     """Submits a script and returns its job once it has ended."""
 
-    def run(script: str, **wanted: object) -> Job:
+    def run(script: str, **wanted: Any) -> Job:
         if not Worker.objects.exists():
             start_worker()
         return ended(begin(script, **wanted))
@@ -107,7 +108,7 @@ def run(start_worker) -> Callable[..., Job]:
     return run
 
 
-def begin(script: str, **wanted: object) -> Job:
+def begin(script: str, **wanted: Any) -> Job:
     """Submit a script."""
     return submit(factories.user(), Submission(script=textwrap.dedent(script), **wanted))
 
