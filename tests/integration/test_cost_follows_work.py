@@ -7,6 +7,7 @@ rows it really touched.
 import json
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -63,17 +64,18 @@ def rows_read(sql: str) -> int:
     return sum(_read(node) for node in _nodes(plan["Plan"]))
 
 
-def _nodes(node: dict) -> Iterator[dict]:
+def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield node
     for child in node.get("Plans", []):
         yield from _nodes(child)
 
 
-def _read(node: dict) -> float:
+def _read(node: dict[str, Any]) -> int:
     if "Scan" not in node["Node Type"] or node["Node Type"] in {"Subquery Scan", "CTE Scan", "Function Scan"}:
         return 0
     dropped = node.get("Rows Removed by Filter", 0) + node.get("Rows Removed by Index Recheck", 0)
-    return (node["Actual Rows"] + dropped) * node["Actual Loops"]
+    rows: int = round((node["Actual Rows"] + dropped) * node["Actual Loops"])
+    return rows
 
 
 def reads(statements: list[str]) -> dict[str, int]:

@@ -15,7 +15,7 @@ from django.db import connection, transaction
 
 from config.environment import BASE_DIR
 from jobs import reaper
-from jobs.commands import executions
+from jobs.commands import cancellation, executions, requeueing
 from jobs.models import Event, Execution, Job, ReaperLease
 from tests import database, factories, invariants
 
@@ -43,7 +43,7 @@ def _blocked() -> bool:
 
 
 @pytest.fixture
-def reaper_process(real_commits) -> Iterator[subprocess.Popen]:
+def reaper_process(real_commits) -> Iterator[subprocess.Popen[str]]:
     """`reap_zombies --loop` as a process of its own, on this test's database."""
     name = settings.DATABASES["default"]["NAME"]
     environment = {
@@ -117,6 +117,16 @@ def test_a_job_that_somebody_holds_is_left_for_the_next_sweep_and_delays_no_othe
         Job.objects.select_for_update().get(pk=held.pk)
         assert [finding.job_id for finding in crew.start(reaper.sweep).result().findings] == [other.pk]
     assert [finding.job_id for finding in reaper.sweep().findings] == [held.pk]
+    invariants.check()
+
+
+def test_a_job_that_took_a_new_place_after_it_was_read_is_spared(real_commits):
+    job = factories.queued(queue_timeout_seconds=60)
+    cancellation.cancel(job.pk, job.owner)
+    requeueing.requeue(job.pk, job.owner)
+    assert reaper._expire_queue(job, "It read an earlier place.") is False
+    job.refresh_from_db()
+    assert job.state == "QUEUED"
     invariants.check()
 
 
