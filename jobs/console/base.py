@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -18,7 +19,7 @@ NOBODY_READS = 141
 class ConsoleCommand(BaseCommand):
     """A command for people and scripts beside a running stack; its answer goes to stdout, all else to stderr."""
 
-    requires_system_checks = ()
+    requires_system_checks: Sequence[str] | str = ()
     cannot = CANNOT
 
     def execute(self, *args: Any, **options: Any) -> str | None:
