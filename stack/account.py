@@ -10,7 +10,6 @@ from stack import part
 from stack.errors import CannotStart
 
 UNPRIVILEGED = "nobody"
-"""It must have a name: initdb refuses a bare number."""
 
 
 class Identity(TypedDict):
@@ -21,14 +20,17 @@ class Identity(TypedDict):
 
 
 def server_user() -> str | None:
-    """The servers' account when root starts them, else null; CannotStart if this machine doesn't have it."""
-    if os.getuid() != 0:
-        return None
+    """The servers' account when root starts them, else null: they run as whoever starts them."""
+    return UNPRIVILEGED if os.getuid() == 0 else None
+
+
+def check_name() -> None:
+    """Raise CannotStart where the servers' account doesn't exist: initdb does nothing for a bare number."""
     try:
-        pwd.getpwnam(UNPRIVILEGED)
+        pwd.getpwnam(user) if (user := server_user()) else pwd.getpwuid(os.getuid())
     except KeyError:
-        raise CannotStart(f"For root the servers run as the user {UNPRIVILEGED}, who is missing here.") from None
-    return UNPRIVILEGED
+        who = server_user() or f"of the id {os.getuid()}"
+        raise CannotStart(f"The embedded servers run as the user {who}, who has no account here.") from None
 
 
 def identity(folder: Path) -> Identity:
@@ -52,7 +54,8 @@ def make_folder(folder: Path) -> None:
 
 def check_owner(folder: Path) -> None:
     """Raise CannotStart unless the servers' account owns `folder`."""
-    owner = pwd.getpwnam(server_user() or "").pw_uid if server_user() else os.getuid()
+    user = server_user()
+    owner = pwd.getpwnam(user).pw_uid if user else os.getuid()
     if folder.stat().st_uid != owner:
         raise CannotStart(f"{folder} belongs to the user {_name_of(folder)}: run Rerail as who ran it before.")
 

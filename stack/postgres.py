@@ -43,6 +43,7 @@ def program(places: Places, *, connections: int = 100, durable: bool = True) -> 
 
 def initialise(places: Places) -> None:
     """Make the folders, and the database if there is none yet: whole, or not at all."""
+    account.check_name()
     account.make_folder(places.postgres_sockets)
     if places.postgres_data.exists():
         _refuse_unusable(places.postgres_data)

@@ -123,7 +123,7 @@ class _Stack:
         parts = self._names(servers=False)
         self._supervisor.stop(parts)
         if not self._waiting.until(lambda: not self._running(parts), seconds=3):
-            _say(f"Waiting for {', '.join(self._running(parts))} to hand back what they run …")
+            _say(f"Waiting for {', '.join(self._running(parts))} to end …")
             self._waiting.until(lambda: not self._running(parts), seconds=self._patience, step=0.2)
         ending.end_orphans(self._waiting, self._patience, except_pid=self._supervisor.pid)
         self._supervisor.shut_down()

@@ -21,16 +21,19 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["RERAIL_DATA_DIR"] = str(Path(folder, "data"))
         os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
-        with embedded(Path(folder, "data")):
+        with embedded(Path(folder, "data"), durable=True):
             figures = _measure(options.groups)
     tell(figures, as_json=options.json)
 
 
 def _measure(wanted: list[str]) -> list[Figure]:
+    import logging
+
     import django
     from django.core.management import call_command
 
     django.setup()
+    logging.disable(logging.INFO)
     call_command("migrate", verbosity=0)
     from tests.benchmarks import control_plane, first_line, stack
 

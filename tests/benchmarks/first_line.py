@@ -6,11 +6,11 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
-import django_rq
 import httpx
 
-from tests.benchmarks import noop
+from tests.benchmarks import noop, plain_rq
 from tests.benchmarks.report import Figure
 from tests.benchmarks.stack import Stack, running
 
@@ -55,21 +55,12 @@ def _one_post(client: httpx.Client) -> float:
 
 
 def _from_enqueue() -> float:
-    queue = django_rq.get_queue("default")
-    queue.empty()
-    worker = subprocess.Popen(
-        [sys.executable, "manage.py", "rqworker", "default"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            waits = [_one_enqueue(queue, Path(folder, str(number))) for number in range(ROUNDS + 1)]
-    finally:
-        worker.terminate()
-        worker.wait()
+    with plain_rq.workers(1) as queue, tempfile.TemporaryDirectory() as folder:
+        waits = [_one_enqueue(queue, Path(folder, str(number))) for number in range(ROUNDS + 1)]
     return statistics.median(waits[1:])  # the first one waited for the worker's start
 
 
-def _one_enqueue(queue: "django_rq.queues.DjangoRQ", path: Path) -> float:
+def _one_enqueue(queue: Any, path: Path) -> float:
     begun = time.time()
     queue.enqueue(noop.stamp, str(path))
     while not path.exists() or not path.read_text():
