@@ -47,7 +47,7 @@ _HELD = """
 """
 
 _NEXT_JOB = f"""
-    SELECT j.id, j.attempt, nextval(pg_get_serial_sequence('jobs_execution', 'id')),
+    SELECT j.id, j.owner_id, j.attempt, nextval(pg_get_serial_sequence('jobs_execution', 'id')),
         (SELECT count(*) FROM jobs_worker w WHERE {_FREE} AND {_FITS}),
         (SELECT count(*) FROM jobs_worker w WHERE w.expires_at > statement_timestamp())
     FROM jobs_job j {_HELD}
@@ -59,6 +59,9 @@ _NEXT_JOB = f"""
 _CLAIM_WORKER = f"""
     UPDATE jobs_worker SET occupied_by_id = %(execution)s WHERE id = (
         SELECT w.id FROM jobs_worker w, jobs_job j WHERE j.id = %(job)s AND {_FREE} AND {_FITS}
+            AND (%(limit)s::int IS NULL OR %(limit)s::int > (
+                SELECT count(*) FROM jobs_job h
+                WHERE h.owner_id = j.owner_id AND h.state IN ('ASSIGNED', 'PENDING_REVIEW', 'RUNNING')))
         ORDER BY w.gpus, w.gpu_memory_mb, w.ram_mb, w.disk_mb, w.last_seen_at DESC
         LIMIT 1 FOR UPDATE OF w SKIP LOCKED)
     RETURNING id, name, requires_review
@@ -71,6 +74,8 @@ _ANYTHING_LEFT = f"""
 """  # noqa: S608
 
 _TRIES_BESIDE_OTHERS = 20
+_PLACES_OF_OWNER = 7_240_101
+"""The kind of advisory lock, one for each owner, under which places up to the owner's limit are given."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,13 +140,20 @@ def ring(execution_id: int, worker_name: str) -> bool:
 
 @cache
 def _bell() -> redis.Redis:
-    """A client that gives up soon: whoever rings is a request, a worker or the reaper, with better things to do.
+    """A client that gives up soon: whoever rings is a request, a worker or the reaper, with better things to do."""
+    return redis_client(settings.REDIS_TIMEOUT_SECONDS)
+
+
+def redis_client(seconds: float) -> redis.Redis:
+    """A client that waits `seconds` for an answer at the most.
 
     One retry, without a pause, is for a connection that a restart of Redis cut.
     """
-    seconds = settings.REDIS_TIMEOUT_SECONDS
     return redis.Redis.from_url(
-        settings.REDIS_URL, socket_timeout=seconds, socket_connect_timeout=seconds, retry=Retry(NoBackoff(), 1)
+        settings.REDIS_URL,
+        socket_timeout=seconds,
+        socket_connect_timeout=settings.REDIS_TIMEOUT_SECONDS,
+        retry=Retry(NoBackoff(), 1),
     )
 
 
@@ -168,12 +180,16 @@ class _NobodyFree(Exception):
 
 
 def _claim_pair() -> Claim | None:
+    limit = settings.RERAIL.max_running_per_owner
     with connection.cursor() as cursor:
-        cursor.execute(_NEXT_JOB, {"limit": settings.RERAIL.max_running_per_owner})
+        cursor.execute(_NEXT_JOB, {"limit": limit})
         if (job := cursor.fetchone()) is None:
             return None
-        job_id, attempt, execution_id, fitting, considered = job
-        cursor.execute(_CLAIM_WORKER, {"execution": execution_id, "job": job_id})
+        job_id, owner_id, attempt, execution_id, fitting, considered = job
+        if limit is not None:
+            # Another dispatcher may be giving this owner its last place: who comes second counts again, below.
+            cursor.execute("SELECT pg_advisory_xact_lock(%s::int, %s::int)", [_PLACES_OF_OWNER, owner_id])
+        cursor.execute(_CLAIM_WORKER, {"execution": execution_id, "job": job_id, "limit": limit})
         if (worker := cursor.fetchone()) is None:
             raise _NobodyFree
     worker_id, worker_name, needs_review = worker

@@ -11,7 +11,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from django.conf import settings
-from django.db import transaction
+from django.db import DatabaseError, connection, transaction
 from django.db.models import DurationField, ExpressionWrapper, F, OuterRef, Q, Subquery, Value
 from django.db.models.functions import Coalesce, Greatest, Now
 
@@ -91,6 +91,17 @@ def seconds_to_next_expiry() -> float | None:
     return None if earliest is None else float(earliest.left.total_seconds())
 
 
+def _do(act: Callable[..., bool], *subject: object) -> bool:
+    """Act on one finding; one that the database refuses is logged, and keeps nothing else from being done."""
+    try:
+        return act(*subject)
+    except DatabaseError:
+        if not connection.is_usable():
+            raise
+        logger.exception("%s can't be ended", subject[0])
+        return False
+
+
 # --- leases -------------------------------------------------------------------------------------------------------
 
 
@@ -106,7 +117,7 @@ def _expired_leases(dry_run: bool) -> Iterator[Finding]:
         finding = Finding(
             job_id=execution.job_id, execution=execution.label, action=ending.command.value, why=ending.message
         )
-        if dry_run or _expire(execution, ending):
+        if dry_run or _do(_expire, execution, ending):
             yield finding
 
 
@@ -183,7 +194,7 @@ def _overstayed_queue(dry_run: bool) -> Iterator[Finding]:
     overdue = queued.filter(queued_at__lt=Now() - limit).alias(since=since).filter(since__lt=Now() - limit)
     for job in overdue.order_by("queued_at")[:BATCH]:
         why = f"No worker took it within its {job.queue_timeout_seconds:g} s in the queue."
-        if dry_run or _expire_queue(job, why):
+        if dry_run or _do(_expire_queue, job, why):
             yield Finding(job_id=job.pk, execution=None, action=Command.EXPIRE_QUEUE.value, why=why)
 
 

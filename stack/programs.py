@@ -42,7 +42,7 @@ def _web(environment: Environment) -> Program:
         options.append("--proxy-headers")
     return Program(
         name=WEB,
-        command=(sys.executable, "-m", "daphne", *options, "config.asgi:application"),
+        command=(sys.executable, "-m", "config.server", *options, "config.asgi:application"),
         directory=str(BASE_DIR),
         environment={"DJANGO_SETTINGS_MODULE": "config.web", "PYTHONUNBUFFERED": "1"},
     )

@@ -9,6 +9,7 @@ there when the first test asks for the database: with the marker `django_db`, or
   are emptied in a few milliseconds. Prefer it to `django_db(transaction=True)`, which does the same in a few hundred.
 - `crew`: threads that act at the same moment, each on its own connection (with `real_commits`).
 - `statements`: counts SQL statements as budgets do.
+- `stack`: the whole product in processes of its own, over servers of its own, for acceptance and browser tests.
 
 Users, workers and jobs in every state come from `tests.factories`; `tests.invariants.check()` holds the promises of the
 design against the whole database, and belongs at the end of any test that moves jobs.
@@ -23,6 +24,7 @@ from pathlib import Path
 
 import django
 import django.conf
+import hypothesis
 import pytest
 
 DATA_DIR = Path(tempfile.mkdtemp(prefix="rerail-test-"))
@@ -41,6 +43,11 @@ django.setup()
 django.conf.settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 # Not for the processes of xdist, which come here by themselves.
 del os.environ["DJANGO_SETTINGS_MODULE"]
+
+
+hypothesis.settings.register_profile("quick", max_examples=12, database=None)
+hypothesis.settings.register_profile("long", max_examples=1500, database=None)
+hypothesis.settings.load_profile("quick")
 
 
 def pytest_unconfigure() -> None:
@@ -124,3 +131,13 @@ def own_redis(real_commits, settings):
         dispatch._bell.cache_clear()
         yield server
     dispatch._bell.cache_clear()
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory):
+    """The whole product as its users start it, with one worker, for tests that leave it running as it was."""
+    from tests.up import Up
+
+    up = Up(tmp_path_factory.mktemp("stack") / "data").launch().ready()
+    yield up
+    up.stop()

@@ -21,8 +21,9 @@ class Crew:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Each thread closes its own connection: all are waiting at the barrier, so none takes two of these.
-        self.together([connection.close] * self._most)
+        # Each thread closes its own connection: all are waiting at the barrier, so none takes two of these. Looked up
+        # there, not here, where `connection` would be ours.
+        self.together([lambda: connection.close()] * self._most)
         self._pool.shutdown()
 
     def together(self, actions: Sequence[Callable[[], Any]]) -> list[Any]:

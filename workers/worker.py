@@ -50,6 +50,11 @@ class RerailWorker(Worker):
         """RQ asks Redis for it and would not start without an answer."""
         self.ip_address = "unknown"
 
+    @property
+    def connection_timeout(self) -> int:
+        """RQ would have the connection wait longer than this worker may keep silent."""
+        return 0
+
     def work(self, *args: Any, **options: Any) -> bool:
         """Serve the queue until asked to stop; then hand back what was not started."""
         self._install_signal_handlers()  # type: ignore[no-untyped-call]

@@ -17,6 +17,7 @@ from jobs.api.parsing import MULTIPART
 from jobs.errors import Forbidden, Invalid, NotFound, Refused, TooLarge
 from jobs.selectors.checkpoints import NoCheckpoint
 from jobs.storage.manifests import CheckpointRejected
+from jobs.storage.objects import StorageFailed
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +54,7 @@ def register(api: NinjaAPI) -> None:
     api.add_exception_handler(UnreadablePostError, _fixed(problems.MALFORMED, "The body broke off."))
     api.add_exception_handler(OperationalError, _database_away)
     api.add_exception_handler(InterfaceError, _database_away)
+    api.add_exception_handler(StorageFailed, _storage_away)
     api.add_exception_handler(Exception, _leave_to_django)
 
 
@@ -80,7 +82,15 @@ def _cause(error: Exception | type[Exception]) -> Exception:
 
 def _database_away(request: HttpRequest, error: Exception | type[Exception]) -> HttpResponse:
     logger.error("The database failed a request to %s: %s", request.path, error)
-    detail = "The database does not answer; nothing was changed. Try again in a moment."
+    return _unavailable("The database does not answer. Try again in a moment.")
+
+
+def _storage_away(request: HttpRequest, error: Exception | type[Exception]) -> HttpResponse:
+    logger.error("Storage failed a request to %s: %s", request.path, error)
+    return _unavailable("Storage does not answer. Try again in a moment.")
+
+
+def _unavailable(detail: str) -> HttpResponse:
     return problems.answer(problems.UNAVAILABLE, detail, headers={"Retry-After": "5"})
 
 

@@ -11,7 +11,7 @@ from django.utils.decorators import sync_and_async_middleware
 from jobs.api import problems
 
 PREFIX = "/api/v1"
-_KEPT = ("Allow", "Retry-After", "WWW-Authenticate")
+_OF_THE_PAGE = frozenset({"content-type", "content-length", "content-encoding", "content-disposition"})
 
 Answer = Callable[[HttpRequest], HttpResponseBase]
 AsyncAnswer = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
@@ -37,5 +37,5 @@ def _as_problem(request: HttpRequest, response: HttpResponseBase) -> HttpRespons
     ours = request.path == PREFIX or request.path.startswith(f"{PREFIX}/")
     if not ours or response.status_code < 400 or response.headers.get("Content-Type") == problems.CONTENT_TYPE:
         return response
-    kept = {name: response.headers[name] for name in _KEPT if name in response.headers}
+    kept = {name: value for name, value in response.items() if name.lower() not in _OF_THE_PAGE}
     return problems.of_status(response.status_code, kept)

@@ -107,6 +107,11 @@ class Job(models.Model):
                 condition=Q(state=JobState.QUEUED.value),
             ),
             models.Index(
+                fields=("queued_at",),
+                name="job_queue_timeout",
+                condition=Q(state=JobState.QUEUED.value, queue_timeout_seconds__isnull=False),
+            ),
+            models.Index(
                 fields=("dataset_deadline",),
                 name="job_dataset_deadline",
                 condition=Q(state=JobState.AWAITING_DATASET.value),

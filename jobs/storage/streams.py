@@ -14,10 +14,19 @@ _END = object()
 
 async def in_thread(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
     """The same chunks, each produced in a thread; closes the iterator when the client goes away."""
-    following = sync_to_async(lambda: next(chunks, None), thread_sensitive=False)
-    close = getattr(chunks, "close", lambda: None)
+    # Who goes away while a chunk is being made leaves its thread at work: the iterator is closed after that.
+    at_work = threading.Lock()
+
+    def following() -> bytes | None:
+        with at_work:
+            return next(chunks, None)
+
+    def close() -> None:
+        with at_work:
+            getattr(chunks, "close", lambda: None)()
+
     try:
-        while (chunk := await following()) is not None:
+        while (chunk := await sync_to_async(following, thread_sensitive=False)()) is not None:
             yield chunk
     finally:
         await sync_to_async(close, thread_sensitive=False)()

@@ -1,5 +1,6 @@
 """Which job goes to which worker, and that none is given twice nor left beside one that it fits."""
 
+import dataclasses
 import datetime
 from functools import partial
 
@@ -185,6 +186,22 @@ def test_eight_dispatchers_at_once_give_every_worker_one_job_and_leave_none_idle
         assert Execution.objects.filter(worker_name__in=names).count() == expected
         assert Worker.objects.filter(name__in=names, occupied_by=None).count() == 10 - expected
         invariants.check()
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+def test_no_owner_has_more_running_than_it_may_however_many_dispatch(limit, crew, settings):
+    settings.RERAIL = dataclasses.replace(settings.RERAIL, max_running_per_owner=limit)
+    for round_ in range(5):
+        Installation.objects.update(queue_paused_at=timezone.now())
+        owners = [factories.user(), factories.user()]
+        for n in range(8):
+            factories.online(labels={"round": str(round_)})
+            factories.submitted(owners[n % 2], worker_labels={"round": str(round_)})
+        Installation.objects.update(queue_paused_at=None)
+        crew.together([dispatch.run] * 8)
+        for owner in owners:
+            assert Job.objects.filter(owner=owner, state="ASSIGNED").count() == limit
+    invariants.check()
 
 
 def test_a_worker_locked_for_a_moment_is_neither_waited_for_nor_left_idle_beside_its_job(crew):

@@ -6,6 +6,7 @@ import pytest
 
 from jobs import dispatch, reaper
 from jobs.commands import cancellation, executions, workers
+from jobs.errors import Stale
 from jobs.models import Execution, Heartbeat, Job, Worker
 from jobs.states import Reason
 from tests import database, factories, invariants
@@ -112,6 +113,6 @@ def test_ringing_twice_is_harmless(own_redis):
     assert own_redis.rung(lease.worker_name) == [lease.execution_id] * 2
     executions.start(lease)
     before = database.rows()
-    with pytest.raises(executions.Stale):
+    with pytest.raises(Stale):
         executions.start(twin)
     assert database.rows() == before

@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 from jobs import dispatch, reaper
 from jobs.commands import cancellation, executions, requeueing, workers
 from jobs.errors import Refused
-from jobs.models import Installation, Job, Worker
+from jobs.models import Installation, Job, Worker, WorkerMode
 from tests import database, factories, invariants
 
 ROUNDS = 50
@@ -17,7 +17,7 @@ ROUNDS = 50
 
 def play(crew, job: Job, *actions: Callable[[], Any]) -> list[Any]:
     """Let all act at once; whoever loses is refused, and nothing else goes wrong."""
-    outcomes = crew.together(actions)
+    outcomes: list[Any] = crew.together(actions)
     unexpected = [one for one in outcomes if isinstance(one, Exception) and not isinstance(one, Refused)]
     assert not unexpected
     job.refresh_from_db()
@@ -169,7 +169,7 @@ def test_everything_at_once_deadlocks_nowhere(crew):
             partial(executions.succeed, lease) if round_ % 2 else partial(executions.release, lease),
             partial(cancellation.cancel, job.pk, job.owner),
             partial(workers.renew, parent, idle=False),
-            partial(workers.set_mode, mine.name, "draining"),
+            partial(workers.set_mode, mine.name, WorkerMode.DRAINING),
             partial(workers.renew, boot, idle=True),
             partial(workers.hand_back, boot),
         )

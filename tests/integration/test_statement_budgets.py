@@ -1,14 +1,17 @@
 """How many SQL statements the steps of a job cost; dispatch, which follows a commit, is counted apart."""
 
+from collections.abc import Callable
+
 from django.db import transaction
 from django.db.models.functions import Now
 
 from jobs import dispatch
 from jobs.commands import checkpoints, executions, logs, metrics, submission
 from jobs.commands.checkpoints import Snapshot
+from jobs.commands.executions import Lease
 from jobs.commands.metrics import Progress
 from jobs.commands.submission import Submission
-from jobs.models import Installation
+from jobs.models import Installation, Job
 from jobs.states import Phase, Reason
 from tests import factories
 
@@ -52,15 +55,15 @@ def test_a_beat_takes_one(real_commits, statements):
 
 
 def test_every_end_takes_at_most_six(real_commits, statements):
-    def ended(job, end) -> list[str]:
+    def ended(job: Job, end: Callable[[Lease], object]) -> list[str]:
         lease = factories.lease(job)
         Installation.objects.update(queue_paused_at=Now())
         with transaction.atomic(), statements() as seen:
             end(lease)
         Installation.objects.update(queue_paused_at=None)
-        return seen
+        return list(seen)
 
-    def fail(lease):
+    def fail(lease: Lease) -> None:
         executions.fail(lease, factories.failure(Reason.DISK_FULL))
 
     ends = {

@@ -7,7 +7,7 @@ from django.db import transaction
 
 from jobs import transition
 from jobs.commands import cancellation, edits, executions
-from jobs.models import Event, Job, Priority
+from jobs.models import Event, Execution, Job, Priority
 from jobs.states import EventKind, Phase, Reason
 from jobs.timeline import Fact
 from tests import factories, invariants
@@ -120,7 +120,7 @@ def test_a_failure_that_ends_the_job_is_told_once(real_commits):
 
 def test_events_that_an_execution_caused_carry_it(real_commits):
     for job in (factories.succeeded(), factories.failed(), factories.cancelled()):
-        assert job.events.last().execution is not None
+        assert job.events.latest("seq").execution is not None
 
 
 def test_a_change_that_changes_nothing_is_not_told(real_commits):
@@ -147,6 +147,6 @@ def test_phases_are_told_and_only_training_counts_as_time_trained(real_commits):
     ):
         database.execute(hour_ago)
         executions.change_phase(lease, phase)
-        execution = factories.Execution.objects.get()
+        execution = Execution.objects.get()
         assert execution.phase == phase
         assert abs(execution.training_seconds - trained) < 60

@@ -1,6 +1,6 @@
 """The retry policy: bounded, at no charge for what never ran, and spread out in time."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.retry import Budget, Verdict, backoff, judge
@@ -18,6 +18,7 @@ def verdict(reason: Reason, *, used: int = 0, most: int = 3, on=frozenset({"lost
     return judge(budget, reason, started=started, base=BASE, limit=LIMIT)
 
 
+@settings(max_examples=200)
 @given(most=attempts, on=classes, endings=st.lists(st.tuples(reasons, st.booleans()), max_size=200))
 def test_however_attempts_end_no_job_is_charged_more_than_its_budget(most, on, endings):
     used = 0
@@ -30,16 +31,19 @@ def test_however_attempts_end_no_job_is_charged_more_than_its_budget(most, on, e
         assert used < most, "a retry without an attempt left"
 
 
+@settings(max_examples=200)
 @given(reason=reasons, used=attempts, most=attempts, on=classes)
 def test_an_attempt_that_never_started_is_tried_again_at_once_and_at_no_charge(reason, used, most, on):
     assert verdict(reason, used=used, most=most, on=on, started=False) == Verdict(retry=True, charged=False, delay=0.0)
 
 
+@settings(max_examples=200)
 @given(reason=reasons, used=attempts, most=attempts, on=classes)
 def test_a_started_attempt_is_always_charged(reason, used, most, on):
     assert verdict(reason, used=used, most=most, on=on).charged
 
 
+@settings(max_examples=200)
 @given(reason=reasons, used=st.integers(0, 10), most=st.integers(1, 10), on=classes)
 def test_only_a_reason_whose_class_the_job_names_is_retried_or_exhausts_its_attempts(reason, used, most, on):
     result = verdict(reason, used=used, most=most, on=on)
@@ -50,6 +54,7 @@ def test_only_a_reason_whose_class_the_job_names_is_retried_or_exhausts_its_atte
         assert result.exhausted == (used + 1 >= most)
 
 
+@settings(max_examples=200)
 @given(used=st.integers(2, 10_000), base=st.floats(0.01, 100), limit=st.floats(0.01, 10_000))
 def test_backoff_doubles_up_to_its_limit_with_a_quarter_of_jitter(used, base, limit):
     full = min(base * 2.0 ** min(used - 2, 60), limit)

@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from django.core.handlers.asgi import ASGIRequest
+from django.db import close_old_connections
 from django.http import HttpRequest, StreamingHttpResponse
 from ninja import Router
 from pydantic import BaseModel, Field
@@ -61,6 +62,8 @@ def download_artifact(
 
 def _streamed(request: HttpRequest, checkpoint: Checkpoint) -> StreamingHttpResponse:
     chunks = artifacts.archive(checkpoint)
+    # All is read from the database by now, and a slow reader must not keep a connection from everybody else.
+    close_old_connections()
     # Django collects a plain iterator in memory before it answers under ASGI.
     body = streams.in_thread(chunks) if isinstance(request, ASGIRequest) else chunks
     name = f"job-{checkpoint.job_id}-checkpoint-{checkpoint.n}.tar.gz"

@@ -9,18 +9,20 @@ import uuid
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError, InterfaceError, connection
 
 from jobs import reaper
+from jobs.console.base import ConsoleCommand
 from jobs.reaper import Sweep
 from workers import hardening
 
 LEAST_PAUSE = 0.05
 
 
-class Command(BaseCommand):
+class Command(ConsoleCommand):
     help = "Requeue executions whose worker died, and act on every other deadline. Any number may run; one is active."
+    requires_system_checks = "__all__"
 
     def add_arguments(self, parser: CommandParser) -> None:
         how = parser.add_mutually_exclusive_group()
@@ -64,7 +66,7 @@ class Command(BaseCommand):
                     sweep = reaper.sweep()
                     if sweep.findings or self._json:
                         self._tell(sweep)
-                    pause = self._pause()
+                    pause = self._pause(sweep)
             except (DatabaseError, InterfaceError) as error:
                 self.stderr.write(f"The database is away: {str(error).strip()}")
                 connection.close()
@@ -74,10 +76,12 @@ class Command(BaseCommand):
     def _lead(self, holder: uuid.UUID) -> bool:
         return reaper.lead(holder, socket.gethostname(), os.getpid(), seconds=3 * self._interval + 5)
 
-    def _pause(self) -> float:
+    def _pause(self, sweep: Sweep) -> float:
         """Sleep until the interval is over, or the next lease runs out if that is sooner."""
         left = reaper.seconds_to_next_expiry()
-        return self._interval if left is None else max(LEAST_PAUSE, min(self._interval, left))
+        if left is None or (left <= 0 and not sweep.findings):
+            return self._interval  # what is overdue can't be ended now: another holds it
+        return max(LEAST_PAUSE, min(self._interval, left))
 
     def _tell(self, sweep: Sweep | None, *, dry_run: bool = False) -> None:
         if self._json:

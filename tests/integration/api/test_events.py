@@ -1,15 +1,20 @@
 """GET /jobs/{id}/events."""
 
+from typing import Any
+
 import pytest
 
-from jobs.commands import executions
+from jobs import dispatch
+from jobs.commands import executions, workers
+from jobs.commands.workers import Boot
+from jobs.models import Worker
 from tests import factories
 from tests.integration.client import ApiClient, problem, problem_errors
 
 FIELDS = {"seq", "job_id", "execution", "kind", "message", "reason", "details", "actor", "at", "recorded_at"}
 
 
-def seqs(answer: dict) -> list[int]:
+def seqs(answer: dict[str, Any]) -> list[int]:
     return [event["seq"] for event in answer["items"]]
 
 
@@ -29,7 +34,8 @@ def test_a_timeline_is_told_in_order_without_holes(api: ApiClient) -> None:
 def test_each_later_event_comes_once_however_often_one_asks(api: ApiClient) -> None:
     job = factories.succeeded(api.person)
     for name in ("after", "cursor"):
-        seen, last = [], "0"
+        seen: list[int] = []
+        last: str | None = "0"
         while last is not None:
             answer = api.get(f"/jobs/{job.pk}/events?limit=2&{name}={last}").json()
             seen += seqs(answer)
@@ -51,8 +57,6 @@ def test_a_timeline_is_narrowed_by_execution_and_kind(api: ApiClient) -> None:
 
 
 def test_grouped_by_execution_it_tells_the_latest_of_each(api: ApiClient) -> None:
-    from jobs import dispatch
-
     job = factories.running(api.person)
     for number in range(3):
         if number:
@@ -60,7 +64,7 @@ def test_grouped_by_execution_it_tells_the_latest_of_each(api: ApiClient) -> Non
             executions.start(factories.lease(job))
         executions.release(factories.lease(job))
         gone = factories.lease(job)
-        factories.workers.freed(_boot(gone.worker_name), gone.execution_id)
+        workers.freed(_boot(gone.worker_name), gone.execution_id)
     path = f"/jobs/{job.pk}/events?group_by=execution"
     answer = api.get(path).json()
     assert [event["execution"] for event in answer["items"]] == [f"{job.pk}.{n}" for n in (1, 2, 3)]
@@ -72,8 +76,8 @@ def test_grouped_by_execution_it_tells_the_latest_of_each(api: ApiClient) -> Non
     assert len(started["items"]) == 3
 
 
-def _boot(name: str):
-    nonce = factories.Worker.objects.get(name=name).boot_nonce
+def _boot(name: str) -> Boot:
+    nonce = Worker.objects.get(name=name).boot_nonce
     return factories.boot(name, nonce=nonce)
 
 

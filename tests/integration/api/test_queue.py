@@ -8,7 +8,8 @@ from tests.integration.client import ApiClient, problem, problem_errors
 
 def order(api: ApiClient, limit: int = 50) -> list[int]:
     """Ids, page by page."""
-    found, cursor = [], ""
+    found: list[int] = []
+    cursor: str | None = ""
     while cursor is not None:
         answer = api.get(f"/queue?limit={limit}" + (f"&cursor={cursor}" if cursor else "")).json()
         found += [job["job_id"] for job in answer["items"]]

@@ -1,7 +1,7 @@
 """Submitting too often, and what Redis's absence means."""
 
 import pytest
-from django.core.cache import cache
+from django.core.cache.backends.redis import RedisCache
 
 from jobs import throttling
 from tests.integration.client import ApiClient, problem
@@ -24,14 +24,8 @@ def test_a_user_submits_so_often_a_minute_and_is_then_told_to_wait(
 
 
 @pytest.fixture
-def no_redis(monkeypatch):
-    monkeypatch.setattr(cache, "_connections", cache._connections, raising=False)
-    from django.core.cache import caches
-    from django.core.cache.backends.redis import RedisCache
-
-    away = RedisCache("unix:///nowhere/valkey.sock", {})
-    monkeypatch.setattr(throttling, "cache", away)
-    return caches
+def no_redis(monkeypatch) -> None:
+    monkeypatch.setattr(throttling, "cache", RedisCache("unix:///nowhere/valkey.sock", {}))
 
 
 def test_without_redis_everybody_may_submit(api: ApiClient, settings, no_redis) -> None:

@@ -49,7 +49,8 @@ def test_a_worker_s_state_follows_from_what_it_does_and_what_it_may(api: ApiClie
 def test_workers_come_by_name_and_in_pages(api: ApiClient) -> None:
     for name in ("b", "ä", "a", "c"):
         factories.online(name)
-    names, cursor = [], ""
+    names: list[str] = []
+    cursor: str | None = ""
     while cursor is not None:
         answer = api.get(f"/workers?limit=1&cursor={cursor}" if cursor else "/workers?limit=1").json()
         names += [worker["name"] for worker in answer["items"]]

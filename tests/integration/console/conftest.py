@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterable
 
 import pytest
@@ -11,6 +12,8 @@ from django.core.management import ManagementUtility
 from django.db import connection
 
 from jobs.console.following import Polling
+
+PATIENCE = 60
 
 
 @pytest.fixture
@@ -46,16 +49,21 @@ def spawn(real_commits):
         process = subprocess.Popen(
             [sys.executable, "manage.py", *map(str, argv)],
             cwd=settings.BASE_DIR,
-            env=os.environ | {"DATABASE_URL": url} | env,
+            # Unbuffered, they would be prompt by the environment's doing.
+            env={**os.environ, "PYTHONUNBUFFERED": "", "DATABASE_URL": url, **env},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
-        processes.append(process)
+        # Whoever reads from it must not wait for ever.
+        timer = threading.Timer(PATIENCE, process.kill)
+        timer.start()
+        processes.append((process, timer))
         return process
 
     yield start
-    for process in processes:
+    for process, timer in processes:
+        timer.cancel()
         process.kill()
         process.communicate()
 

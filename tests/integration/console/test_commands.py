@@ -7,8 +7,9 @@ import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
 
+from jobs import dispatch
 from jobs.commands import executions, tokens
-from jobs.models import Token, WorkerMode
+from jobs.models import Token, Worker, WorkerMode
 from tests import factories
 
 
@@ -47,9 +48,9 @@ def test_a_drained_worker_takes_nothing_new(manage):
     code, out, _ = manage("drain_worker", "w1")
 
     assert (code, out) == (0, "Worker w1 finishes what it runs and takes nothing new.\n")
-    assert factories.Worker.objects.get(name="w1").mode == WorkerMode.DRAINING
+    assert Worker.objects.get(name="w1").mode == WorkerMode.DRAINING
     job = factories.submitted(User.objects.create_superuser("admin"))
-    assert factories.dispatch.run() == 0
+    assert dispatch.run() == 0
     job.refresh_from_db()
     assert job.state == "QUEUED"
 

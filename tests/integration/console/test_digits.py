@@ -62,7 +62,9 @@ def run(start):
 
 
 def accuracy(lines):
-    return float(re.fullmatch(r"accuracy (0\.\d+) on \d+ images it has never seen", lines[-1])[1])
+    found = re.fullmatch(r"accuracy (0\.\d+) on \d+ images it has never seen", lines[-1])
+    assert found is not None, lines
+    return float(found[1])
 
 
 def test_it_reads_most_digits_that_it_has_not_seen_and_runs_without_rerail(run, tmp_path):

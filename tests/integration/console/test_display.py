@@ -41,7 +41,8 @@ def test_nothing_that_a_script_says_reaches_the_terminal_as_a_command():
 
 
 def test_plain_lines_are_events_alone_and_an_outage_is_told_beside_them_at_both_ends():
-    lines, warnings = [], []
+    lines: list[str] = []
+    warnings: list[str] = []
     news = [look(event(1)), Away(why="refused"), look(event(2)), look(event(3), state=JobState.SUCCEEDED)]
 
     last = watch(news, Plain(lines.append, warnings.append))

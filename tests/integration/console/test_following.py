@@ -37,7 +37,9 @@ def test_each_event_is_told_once_and_in_order_while_the_job_goes_on(meanwhile):
 
     job.refresh_from_db()
     assert told(news) == list(range(1, job.last_seq + 1))
-    assert news[-1].state is JobState.SUCCEEDED
+    last = news[-1]
+    assert isinstance(last, Look)
+    assert last.state is JobState.SUCCEEDED
 
 
 @pytest.mark.django_db
@@ -94,6 +96,7 @@ def test_the_bar_knows_how_far_the_script_is(meanwhile):
 
     first = next(follow(Polling(job.pk)))
 
+    assert isinstance(first, Look)
     assert (first.step, first.total, first.phase) == (7, 30, "training")
 
 

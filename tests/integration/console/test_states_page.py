@@ -3,9 +3,8 @@
 import pytest
 from django.conf import settings
 
-from jobs.commands import checkpoints, edits, requeueing
+from jobs.commands import checkpoints, edits, executions, requeueing
 from jobs.commands.checkpoints import Snapshot
-from jobs.commands.executions import time_limit_reached
 from jobs.console import states_page
 from jobs.event_kinds import MEANINGS
 from jobs.models import Event, Priority
@@ -53,12 +52,12 @@ def test_the_details_of_events_are_the_documented_ones():
     saved = checkpoints.commit(lease, snapshot)
     checkpoints.restored(lease, saved, seconds=0.1)
     checkpoints.rejected(lease, saved, "It is torn.")
-    time_limit_reached(lease, 5.0)
+    executions.time_limit_reached(lease, 5.0)
     edits.edit(job.pk, job.owner, priority=Priority.HIGH)
     ended = factories.failed(max_attempts=1)
     requeueing.requeue(ended.pk, ended.owner)
     retried = factories.running(retry_on=frozenset({"failed"}))
-    factories.executions.fail(factories.lease(retried), factories.failure())
+    executions.fail(factories.lease(retried), factories.failure())
 
     found = Event.objects.values_list("kind", "details")
 

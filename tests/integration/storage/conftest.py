@@ -6,16 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.contrib.auth import get_user_model
-from django.db.models.functions import Now
 
+from jobs import dispatch
 from jobs.commands import executions
 from jobs.commands.executions import Lease
-from jobs.models import Execution, Heartbeat, Job, Worker, WorkerMode
-from jobs.sql import in_seconds
-from jobs.states import ExecutionState, JobState
+from jobs.models import Job
 from jobs.storage import objects
 from jobs.storage.objects import ObjectStorage
+from tests import factories
 from tests.integration.storage import seaweed
 from tests.integration.storage.seaweed import Seaweed
 
@@ -72,44 +70,21 @@ def output(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def lease(transactional_db: None) -> Lease:
-    return running_execution()
-
-
-def running_execution(job: Job | None = None, number: int = 1) -> Lease:
-    """An execution in training, as its process knows it: the job's current one."""
-    job = job or _job()
-    worker = Worker.objects.create(
-        name=f"w-{uuid.uuid4().hex[:8]}",
-        host="here",
-        boot_nonce=uuid.uuid4(),
-        pid=1,
-        expires_at=in_seconds(600),
-        mode=WorkerMode.DRAINING,  # nothing else is handed to it meanwhile
-    )
-    execution = Execution.objects.create(
-        job=job, number=number, worker=worker, worker_name=worker.name, state=ExecutionState.ASSIGNED
-    )
-    Job.objects.filter(pk=job.pk).update(
-        state=JobState.ASSIGNED, current_execution=execution, attempt=number, queued_at=Now(), finished_at=None
-    )
-    Heartbeat.objects.create(execution=execution, expires_at=in_seconds(600))
-    lease = Lease(
-        execution_id=execution.pk,
-        nonce=uuid.uuid4(),
-        job_id=job.pk,
-        label=f"{job.pk}.{number}",
-        worker_name=worker.name,
-    )
-    executions.start(lease)
-    return lease
-
-
-def _job() -> Job:
-    owner, _ = get_user_model().objects.get_or_create(username="ada")
-    return Job.objects.create(owner=owner, name="digits", state=JobState.AWAITING_DATASET)
+def lease(real_commits: None) -> Lease:
+    """A running execution to publish for."""
+    return factories.lease(factories.running())
 
 
 def lose(lease: Lease) -> None:
-    """Take the execution away, as the reaper does."""
+    """Take the execution away, as its worker's parent does; the job waits for another worker."""
     assert executions.crashed(lease.execution_id, lease.worker_name, "Its worker is gone.")
+
+
+def next_attempt(lease: Lease) -> Lease:
+    """The job's next execution, on another worker."""
+    job = Job.objects.get(pk=lease.job_id)
+    factories.online(labels=job.worker_labels)
+    dispatch.run()
+    following = factories.lease(job)
+    executions.start(following)
+    return following

@@ -19,7 +19,7 @@ from tests.integration.storage import children, trees
 from tests.integration.storage.conftest import lose
 from workers.checkpointer import publish
 
-ROUNDS = int(os.environ.get("RERAIL_TEST_KILLS", "12"))
+ROUNDS = int(os.environ.get("TEST_KILLS", "12"))
 
 Kill = Callable[[Callable[[], object], random.Random], None]
 

@@ -1,5 +1,6 @@
 """Memory stays flat however large a file is."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -13,17 +14,18 @@ from tests.integration.storage import children
 from workers.checkpointer import publish
 
 MIB = 1024 * 1024
+LARGE = int(os.environ.get("TEST_LARGE_MIB", "300")) * MIB
 ALLOWED = 64 * MIB
 
 
-@pytest.mark.parametrize(("size", "count"), [(1024 * MIB, 1), (60 * MIB, 4)])
+@pytest.mark.parametrize(("size", "count"), [(LARGE, 1), (60 * MIB, 4)])
 def test_a_folder_takes_little_memory(
     local: ObjectStorage, lease: Lease, output: Path, tmp_path: Path, size: int, count: int
 ) -> None:
     _go_round(lease, output, tmp_path, size, count)
 
 
-@pytest.mark.parametrize(("size", "count"), [(200 * MIB, 1), (40 * MIB, 4)])
+@pytest.mark.parametrize(("size", "count"), [(LARGE // 2, 1), (40 * MIB, 4)])
 def test_a_bucket_takes_little_memory(
     bucket: ObjectStorage, lease: Lease, output: Path, tmp_path: Path, size: int, count: int
 ) -> None:

@@ -106,6 +106,22 @@ def test_a_source_that_breaks_off_leaves_nothing(storage: ObjectStorage, size: i
     assert storage.remove_leftovers("jobs/7") == 0
 
 
+class Fickle(Bytes):
+    """A source that gives other bytes when it is read again."""
+
+    def chunks(self) -> Iterator[bytes]:
+        yield from super().chunks()
+        self.content = self.content[::-1]
+
+
+@pytest.mark.parametrize("size", [10, 12_345_678])
+def test_other_content_on_a_second_reading_never_gets_the_hash_of_the_first(bucket: Any, size: int) -> None:
+    with pytest.raises(SourceChanged):
+        bucket.put_by_hash("jobs/7/blobs/1", Fickle(os.urandom(size)), {})
+    assert list(bucket.keys("jobs/7")) == []
+    assert bucket.remove_leftovers("jobs/7") == 0
+
+
 def test_a_part_of_an_object_is_read(storage: ObjectStorage) -> None:
     content = os.urandom(1_000_000)
     storage.put(KEY, [content])
