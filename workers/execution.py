@@ -20,6 +20,7 @@ from jobs.commands.orders import Order
 from jobs.errors import Stale
 from jobs.states import Phase, Reason
 from jobs.storage.manifests import Manifest
+from jobs.storage.objects import StorageFailed
 from jobs.storage.restore import CheckpointRejected
 from workers import checkpoints, environment, training, workspace
 from workers.checkpointer import Published, PublishFailed, PublishInterrupted
@@ -112,8 +113,12 @@ class _Attempt:
             return self._ended_early(Failure(reason=Reason.SETUP_FAILED, message=str(error)))
         except CheckpointRejected as error:
             return self._ended_early(Failure(reason=Reason.CHECKPOINT_CORRUPT, message=str(error)))
+        except StorageFailed as error:
+            return self._ended_early(Failure(reason=Reason.PUBLISH_FAILED, message=f"Nothing was restored: {error}"))
         except Stale:
             return self._nothing
+        except InterruptedError:
+            return self._stopped(None)
         shipper.flush(give_up=self._hurried)
         return self._published(publisher, ended, shipper.step)
 
@@ -124,7 +129,11 @@ class _Attempt:
         if self._order.resume_from is None:
             return None
         self._enter(Phase.RESTORING)
-        return checkpoints.resume(self._order, space.output, uid=None)
+        return checkpoints.until(
+            lambda: checkpoints.resume(self._order, space.output, uid=None, stop=self._is_stopped),
+            seconds=settings.RERAIL.timing.publish,
+            gone=self._is_stopped,
+        )
 
     def _make_environment(self, prepared: Prepared, space: Workspace) -> Failure | None:
         """Have the script's packages installed, where it asks for any; its output is shown only if that fails."""
@@ -164,7 +173,7 @@ class _Attempt:
         try:
             self._persist(lambda: self._enter(Phase.PUBLISHING))
             seconds = settings.RERAIL.timing.publish
-            checkpoints.publish_until(attempt, seconds=seconds, gone=lambda: self._stop.fenced)
+            checkpoints.until(attempt, seconds=seconds, gone=lambda: self._stop.fenced)
         except (Stale, PublishInterrupted):
             return self._nothing
         except PublishFailed as error:
@@ -216,6 +225,9 @@ class _Attempt:
 
     def _persist(self, write: Callable[[], None]) -> None:
         _persistently(write, lambda: self._stop.fenced)
+
+    def _is_stopped(self) -> bool:
+        return self._stop.reason is not None
 
     def _hurried(self) -> bool:
         """Whether nobody waits for a database that is away: the worker is being shut down."""

@@ -29,6 +29,8 @@ def test_a_killed_attempt_is_gone_on_from_the_checkpoint_that_its_script_asked_f
     assert printed(job) == b"epoch 3\n"
     second = Execution.objects.get(job=job, number=2)
     assert second.resumed_from == checkpoint
+    assert second.lost_work_seconds is not None
+    assert second.lost_work_seconds > 0
     invariants.check()
 
 
