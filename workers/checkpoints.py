@@ -32,7 +32,8 @@ def resume(order: Order, output: Path, *, uid: int | None, stop: Callable[[], bo
     """
     if order.resume_from is None:
         return None
-    candidates = Checkpoint.objects.filter(job=order.lease.job_id, n__lte=order.resume_from.n).order_by("-n")
+    kept = Checkpoint.objects.kept()
+    candidates = kept.filter(job=order.lease.job_id, n__lte=order.resume_from.n).order_by("-n")
     last_rejection: CheckpointRejected | None = None
     for checkpoint in candidates:
         begun = time.monotonic()

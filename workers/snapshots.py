@@ -18,6 +18,7 @@ from jobs.commands import checkpoints
 from jobs.commands.executions import Lease
 from jobs.errors import Stale
 from jobs.storage.manifests import Manifest
+from workers import collecting
 from workers.checkpointer import NICE, Published, PublishFailed, PublishInterrupted, publish
 from workers.requests import Requests
 from workers.stopping import FENCED, Stop
@@ -66,6 +67,7 @@ class Publisher:
         self._failing = False
         if published is not None:
             self._latest, self._stored = published.manifest, None
+            collecting.collect(self._lease)
         return published
 
     def _tell(self, failure: PublishFailed) -> None:

@@ -63,7 +63,7 @@ def _resume_point(job: Job, wanted: str) -> Checkpoint | None:
     prefix, _, number = wanted.rpartition("/")
     if (prefix and prefix != str(job.pk)) or not number.isdecimal():
         raise Invalid({"from_checkpoint": f"{wanted!r} is not a checkpoint of job {job.pk}."})
-    checkpoint = Checkpoint.objects.filter(job=job, n=int(number)).first()
+    checkpoint = Checkpoint.objects.kept().filter(job=job, n=int(number)).first()
     if checkpoint is None:
         raise Invalid({"from_checkpoint": f"Job {job.pk} has no checkpoint {number}."})
     return checkpoint
