@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,10 +32,8 @@ def resume(order: Order, output: Path, *, uid: int | None, stop: Callable[[], bo
     """
     if order.resume_from is None:
         return None
-    kept = Checkpoint.objects.kept()
-    candidates = kept.filter(job=order.lease.job_id, n__lte=order.resume_from.n).order_by("-n")
     last_rejection: CheckpointRejected | None = None
-    for checkpoint in candidates:
+    for checkpoint in _candidates(order.lease.job_id, order.resume_from):
         begun = time.monotonic()
         try:
             restored = restore(checkpoint, output, uid=uid, gid=uid, stop=stop)
@@ -46,6 +44,13 @@ def resume(order: Order, output: Path, *, uid: int | None, stop: Callable[[], bo
         checkpoints.restored(order.lease, checkpoint, seconds=time.monotonic() - begun)
         return restored.manifest
     raise last_rejection or CheckpointRejected(f"Checkpoint {order.resume_from.label} does not exist any more.")
+
+
+def _candidates(job_id: int, wanted: Checkpoint) -> Iterator[Checkpoint]:
+    """The wanted checkpoint and then those before it; of a fork's source the one alone that is kept for it."""
+    kept = Checkpoint.objects.kept().filter(job=wanted.job_id)
+    before = kept.filter(pk=wanted.pk) if wanted.job_id != job_id else kept.filter(n__lte=wanted.n)
+    yield from before.order_by("-n")
 
 
 def until(attempt: Callable[[], T], *, seconds: float, gone: Callable[[], bool]) -> T:

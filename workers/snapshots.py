@@ -36,7 +36,8 @@ class Publisher:
 
     def __init__(self, lease: Lease, output: Path, *, attempt: int, restored: Manifest | None, stop: Stop) -> None:
         self._lease, self._output, self._attempt, self._stop = lease, output, attempt, stop
-        self._latest = restored
+        # A fork's source is another job's: everything is stored anew, and the first checkpoint is never superfluous.
+        self._latest = restored if restored is not None and restored.job_id == lease.job_id else None
         self._stored: Manifest | None = None
         self._failing = False
 

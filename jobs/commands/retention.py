@@ -8,13 +8,14 @@ names or what their own attempt stored, and an attempt stores nothing while it d
 from collections.abc import Collection, Mapping, Sequence
 
 from django.db import transaction
+from django.db.models import F
 from django.db.models.functions import Now
 
 from jobs import transition
 from jobs.commands.executions import Lease
 from jobs.models import Checkpoint, Job
 from jobs.models.choices import values
-from jobs.states import HELD
+from jobs.states import FINAL, HELD
 
 KEPT = 2
 """How many of a job's newest checkpoints are kept."""
@@ -69,9 +70,26 @@ def _superseded(job: Job, held: Sequence[Checkpoint]) -> list[Checkpoint]:
     """Those that are neither among the newest, nor the last final one, nor pinned, nor where the job goes on."""
     by_number = sorted(held, key=lambda checkpoint: checkpoint.n)
     finals = [checkpoint for checkpoint in by_number if checkpoint.final]
-    kept = {checkpoint.pk for checkpoint in [*by_number[-KEPT:], *finals[-1:]]}
-    kept |= {job.latest_checkpoint_id, job.resume_checkpoint_id}
-    return [checkpoint for checkpoint in by_number if not checkpoint.pinned and checkpoint.pk not in kept]
+    newest = {checkpoint.pk for checkpoint in [*by_number[-KEPT:], *finals[-1:]]}
+    kept = {job.latest_checkpoint_id, job.resume_checkpoint_id, *newest}
+    gone = [checkpoint for checkpoint in by_number if not checkpoint.pinned and checkpoint.pk not in kept]
+    needed = needed_by_forks([checkpoint.pk for checkpoint in gone]) if gone else set()
+    return [checkpoint for checkpoint in gone if checkpoint.pk not in needed]
+
+
+def needed_by_forks(checkpoint_ids: Collection[int]) -> set[int]:
+    """Those of these checkpoints that another job, which has not ended, would go on from.
+
+    Holds for as long as the checkpoints' rows are locked.
+    """
+    forks = Job.objects.filter(forked_from__in=checkpoint_ids, resume_checkpoint=F("forked_from"))
+    waiting = forks.exclude(state__in=values(FINAL)).values_list("forked_from", flat=True)
+    return {pk for pk in waiting if pk is not None}
+
+
+def hold_source(checkpoint_id: int) -> Checkpoint | None:
+    """Lock a checkpoint that a job is about to go on from; None where retention was faster."""
+    return Checkpoint.objects.kept().select_for_update(no_key=True).filter(pk=checkpoint_id).first()
 
 
 def _deletable(names: Names, gone: Sequence[Checkpoint], kept: Sequence[Checkpoint]) -> set[str]:

@@ -10,7 +10,7 @@ import pytest
 
 from jobs.commands import cancellation, cleaning, executions, pins, requeueing, retention
 from jobs.commands.executions import Lease
-from jobs.errors import Refused, Stale
+from jobs.errors import Invalid, Refused, Stale
 from jobs.models import Checkpoint, Execution, Job
 from jobs.storage import collection
 from jobs.storage.objects import ObjectStorage, StorageFailed
@@ -237,6 +237,70 @@ def test_an_execution_still_tells_what_it_resumed_from_when_that_is_gone(
     execution = Execution.objects.select_related("resumed_from").get()
     assert execution.resumed_from is not None
     assert execution.resumed_from.label == f"{lease.job_id}/1"
+
+
+def fork_of(checkpoint: Checkpoint) -> Lease:
+    """A running job that began from it."""
+    return factories.lease(factories.running(checkpoint.job.owner, from_checkpoint=checkpoint.label))
+
+
+def test_a_forks_source_is_kept_until_its_own_first_checkpoint(
+    local: ObjectStorage, save: Save, tmp_path: Path
+) -> None:
+    source = save()
+    fork = fork_of(source)
+    for _ in range(3):
+        save()
+    assert kept() == [1, 3, 4]
+    restored = restore(source, tmp_path / "fork").manifest
+    publisher = Publisher(fork, tmp_path / "fork", attempt=1, restored=restored, stop=Stop())
+    published = publisher.publish(step=None)
+    assert published is not None, "though it is just what its source holds"
+    assert {key.split("/")[1] for key in published.manifest.blob_keys()} == {str(fork.job_id)}
+    assert published.checkpoint.new_bytes == published.checkpoint.total_bytes == 8000
+    save()
+    assert list(Checkpoint.objects.kept().filter(job=source.job).values_list("n", flat=True)) == [4, 5]
+    assert is_whole(published.checkpoint, tmp_path / "again")
+
+
+def test_a_forks_source_is_let_go_after_its_end_and_a_requeue_says_so(
+    local: ObjectStorage, save: Save, lease: Lease
+) -> None:
+    source = save()
+    fork = fork_of(source)
+    for _ in range(3):
+        save()
+    executions.succeed(lease)
+    cleaning.sweep_ended()
+    assert kept() == [1, 3, 4]
+    executions.fail(fork, factories.failure())
+    job = Job.objects.get(pk=fork.job_id)
+    requeueing.requeue(job.pk, job.owner)
+    job.refresh_from_db()
+    assert job.resume_checkpoint == source, "it had none of its own"
+    cancellation.cancel(job.pk, job.owner)
+    assert cleaning.sweep_ended() == 1
+    assert cleaning.sweep_ended() == 1, "the source's job"
+    assert kept() == [3, 4]
+    with pytest.raises(Refused, match="is gone"):
+        requeueing.requeue(job.pk, job.owner)
+    assert requeueing.requeue(job.pk, job.owner, "none") == "QUEUED"
+
+
+def test_a_fork_that_comes_while_its_source_expires_is_refused_or_keeps_it(
+    local: ObjectStorage, lease: Lease, output: Path, crew: Any, tmp_path: Path
+) -> None:
+    for number in range(3):
+        trees.write(output, {"model": os.urandom(1000)})
+        publish(lease, output, attempt=1, step=number, final=False)
+    first = Checkpoint.objects.get(n=1)
+    answers = crew.together([lambda: fork_of(first), lambda: collecting.collect(lease)])
+    assert answers[1] is None
+    if isinstance(answers[0], Invalid):
+        assert kept() == [2, 3]
+    else:
+        assert isinstance(answers[0], Lease)
+        assert is_whole(first, tmp_path / "again")
 
 
 def test_jobs_that_never_ran_are_not_looked_at(real_commits: None) -> None:

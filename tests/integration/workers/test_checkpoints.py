@@ -1,5 +1,9 @@
 """Checkpoints of a real worker's execution: taken while the script trains, and gone on from after it died."""
 
+import textwrap
+
+from jobs.commands.requeueing import requeue
+from jobs.commands.submission import Submission, submit
 from jobs.models import Checkpoint, Execution
 from tests import invariants
 from tests.integration.workers.conftest import begin, ended, kinds, printed, says
@@ -51,3 +55,28 @@ def test_a_running_script_is_snapshotted_by_itself_and_failing_storage_does_not_
     assert ended(job).state == "SUCCEEDED"
     assert kinds(job).count("checkpoint_failed") == 1
     assert Checkpoint.objects.filter(job=job, final=True).count() == 1
+
+
+def test_an_ended_job_goes_on_from_a_named_checkpoint_and_another_begins_from_it(start_worker):
+    start_worker()
+    script = """
+        import os, rerail
+        old = open("output/state").read() if rerail.resumed() else ""
+        print("found", old, flush=True)
+        open("output/state", "w").write(old + os.environ["RERAIL_JOB_ID"])
+        rerail.checkpoint(wait=True)
+        open("output/state", "w").write("end")
+    """
+    job = ended(begin(script))
+    first = f"{job.pk}/1"
+    fork = ended(submit(job.owner, Submission(script=textwrap.dedent(script), from_checkpoint=first)))
+    assert printed(fork) == f"found {job.pk}\n".encode()
+    assert Execution.objects.get(job=fork).resumed_from == Checkpoint.objects.get(job=job, n=1)
+    requeue(job.pk, job.owner, first)
+    assert ended(job).state == "SUCCEEDED"
+    assert printed(job) == f"found {job.pk}\n".encode()
+    second = Execution.objects.get(job=job, number=2)
+    assert second.resumed_from == Checkpoint.objects.get(job=job, n=1)
+    written = Checkpoint.objects.filter(job=job).values_list("n", "execution__number", "final")
+    assert list(written) == [(1, 1, False), (2, 1, True), (3, 2, False), (4, 2, True)]
+    invariants.check()
