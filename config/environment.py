@@ -55,6 +55,7 @@ class Environment:
     workers: int
     max_running_per_owner: int | None
     max_dataset_bytes: int
+    dataset_cache_bytes: int
     timing: Timing
     database_url: str | None
     redis_url: str | None
@@ -98,6 +99,7 @@ def read() -> Environment:
         workers=reader.whole("RERAIL_WORKERS", 2, least=0, most=256),
         max_running_per_owner=reader.whole("RERAIL_MAX_RUNNING_PER_OWNER", 0, least=0, most=1_000_000) or None,
         max_dataset_bytes=reader.mebibytes("RERAIL_MAX_DATASET_MB", 20_000, most=50_000),
+        dataset_cache_bytes=reader.mebibytes("RERAIL_DATASET_CACHE_MB", 50_000, most=100_000_000),
         timing=timing,
         database_url=reader.url("DATABASE_URL", ("postgres", "postgresql")),
         redis_url=reader.url("REDIS_URL", ("redis", "rediss", "unix")),
