@@ -6,7 +6,7 @@ Everything else asks ``django.conf.settings``; a bad value raises `BadEnvironmen
 import hashlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -42,13 +42,13 @@ class Timing:
 
 @dataclass(frozen=True, kw_only=True)
 class Environment:
-    """What the environment says, checked; paths are absolute."""
+    """What the environment says, checked; paths are absolute. What may hold a secret is left out of its `repr`."""
 
     data_dir: Path
     bind: str
     port: int
-    admin_password: str | None
-    secret_key: str | None
+    admin_password: str | None = field(repr=False)
+    secret_key: str | None = field(repr=False)
     allowed_hosts: tuple[str, ...]
     trusted_origins: tuple[str, ...]
     behind_proxy: bool
@@ -57,9 +57,9 @@ class Environment:
     max_dataset_bytes: int
     dataset_cache_bytes: int
     timing: Timing
-    database_url: str | None
-    redis_url: str | None
-    storage_url: str | None
+    database_url: str | None = field(repr=False)
+    redis_url: str | None = field(repr=False)
+    storage_url: str | None = field(repr=False)
     runtime_base: Path
 
     @property

@@ -140,13 +140,20 @@ def ring(execution_id: int, worker_name: str) -> bool:
 
 @cache
 def _bell() -> redis.Redis:
-    """A client that gives up soon: whoever rings is a request, a worker or the reaper, with better things to do.
+    """A client that gives up soon: whoever rings is a request, a worker or the reaper, with better things to do."""
+    return redis_client(settings.REDIS_TIMEOUT_SECONDS)
+
+
+def redis_client(seconds: float) -> redis.Redis:
+    """A client that waits `seconds` for an answer at the most.
 
     One retry, without a pause, is for a connection that a restart of Redis cut.
     """
-    seconds = settings.REDIS_TIMEOUT_SECONDS
     return redis.Redis.from_url(
-        settings.REDIS_URL, socket_timeout=seconds, socket_connect_timeout=seconds, retry=Retry(NoBackoff(), 1)
+        settings.REDIS_URL,
+        socket_timeout=seconds,
+        socket_connect_timeout=settings.REDIS_TIMEOUT_SECONDS,
+        retry=Retry(NoBackoff(), 1),
     )
 
 

@@ -26,7 +26,7 @@ from jobs.storage.restore import CheckpointRejected
 from workers import checkpoints, datasets, environment, training, workspace
 from workers.checkpointer import Published, PublishFailed, PublishInterrupted, publish
 from workers.heartbeat import Heartbeat
-from workers.process import Exit, SpawnError
+from workers.process import Exit, Script, SpawnError
 from workers.shipper import Shipper
 from workers.stopping import Stop
 from workers.training import Ended, Prepared
@@ -40,6 +40,7 @@ NO_SPACE = 28  # errno.ENOSPC
 
 def run(execution_id: int) -> None:
     """Run an execution if it still waits to be started; what RQ delivers twice is run once."""
+    Script.warm_up()
     order = orders.read(execution_id, uuid.uuid4())
     if order is None:
         logger.info("Execution %s does not wait to be started any more.", execution_id)

@@ -154,7 +154,11 @@ def time_limit_reached(lease: Lease, seconds: float) -> None:
             ],
             actor=lease.actor,
             fence=lease.fence,
-            execution={"stop_requested_at": Now(), "stop_reason": Reason.TIME_LIMIT.value},
+            # Whoever asked first is why it stops: a cancel is not turned into a failure that may be retried.
+            execution={
+                "stop_requested_at": Coalesce("stop_requested_at", Now()),
+                "stop_reason": Case(When(stop_reason="", then=Value(Reason.TIME_LIMIT.value)), default="stop_reason"),
+            },
         )
 
 

@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 
 from jobs.models import Job
+from jobs.models.choices import values
 from jobs.selectors import pages
 from jobs.selectors.pages import Page
 from jobs.states import JobState
@@ -35,18 +36,26 @@ class Filter:
 def narrowed(jobs: QuerySet[Job], wanted: Filter, limit: int, after: Sequence[int] | None = None) -> Page[int]:
     """The ids of those of `jobs` that `wanted` lets through, newest first, from after the id in `after` on."""
     if wanted.owner is not None:
-        jobs = jobs.filter(owner__in=User.objects.filter(username=wanted.owner))
+        # Looked up first: by a join, the planner would walk everybody's jobs to find one person's.
+        owner = User.objects.filter(username=wanted.owner).values_list("pk", flat=True).first()
+        jobs = jobs.none() if owner is None else jobs.filter(owner_id=owner)
     if after:
         jobs = jobs.filter(pk__lt=after[0])
     condition = _unindexed(wanted)
     if condition is None:
         return pages.cut(_newest(jobs, wanted.states, limit + 1), limit, key=lambda pk: [pk])
-    looked_at = _newest(jobs, wanted.states, SCANNED)
-    matching = Job.objects.filter(condition, pk__in=looked_at).order_by("-pk").values_list("pk", flat=True)
-    page = pages.cut(matching[: limit + 1], limit, key=lambda pk: [pk])
-    if page.next is None and (last := _newest(jobs, wanted.states, SCANNED)[SCANNED - 1 : SCANNED]):
-        return Page(items=page.items, next=pages.encode(last[0]))
-    return page
+    return _searched(jobs, wanted.states, condition, limit)
+
+
+def _searched(jobs: QuerySet[Job], states: Sequence[JobState], condition: Q, limit: int) -> Page[int]:
+    """Those of the newest SCANNED jobs that fit `condition`; the next page begins where these were searched up to."""
+    last = list(_newest(jobs, states, SCANNED)[SCANNED - 1 : SCANNED])
+    if states:
+        jobs = jobs.filter(state__in=values(set(states)))
+    if last:
+        jobs = jobs.filter(pk__gte=last[0])
+    page = pages.cut(_ids(jobs.filter(condition))[: limit + 1], limit, key=lambda pk: [pk])
+    return Page(items=page.items, next=pages.encode(last[0])) if last and page.next is None else page
 
 
 def _newest(jobs: QuerySet[Job], states: Sequence[JobState], number: int) -> QuerySet[Any, int]:

@@ -38,12 +38,17 @@ def is_paused() -> bool:
 
 def page(person: Person, limit: int, cursor: str | None = None) -> Page[QueuedJob]:
     """The queued jobs that `person` may see, in the order in which free workers would take them."""
-    queued = _in_order(jobs.rows().filter(pk__in=access.visible_jobs(person).values("pk")))
+    queued = _in_order(access.visible_jobs(person))
     if place := pages.decode(cursor, *_PLACE):
         queued = queued.filter(_after(*place))
-    found = pages.cut(queued[: limit + 1], limit, key=_place)
-    now = waiting.situation(found.items)
-    return found.map(lambda job: _view(job, now))
+    # What is sorted are places alone; only the page's jobs are read whole.
+    places = queued.values_list("priority", "running", "queued_at", "pk")  # type: ignore[misc]  # annotated
+    found = pages.cut(places[: limit + 1], limit, key=lambda place: place)
+    still_queued = jobs.rows().filter(pk__in=[place[-1] for place in found.items], state=JobState.QUEUED.value)
+    by_id = {job.pk: job for job in still_queued}
+    chosen = [by_id[pk] for *_, pk in found.items if pk in by_id]
+    now = waiting.situation(chosen)
+    return Page(items=[_view(job, now) for job in chosen], next=found.next)
 
 
 def _in_order(found: QuerySet[Job]) -> QuerySet[Job]:
@@ -55,11 +60,6 @@ def _in_order(found: QuerySet[Job]) -> QuerySet[Job]:
 
 
 _PLACE: tuple[type[Part], ...] = (int, int, datetime, int)
-
-
-def _place(job: Job) -> Sequence[Part]:
-    assert job.queued_at is not None, "a constraint says so of queued jobs"
-    return [job.priority, job.running, job.queued_at, job.pk]  # type: ignore[attr-defined]  # annotated above
 
 
 def _after(priority: int, running: int, queued_at: datetime, pk: int) -> Q:

@@ -233,7 +233,7 @@ def _tar_members(source: "_Forward") -> Iterator[_Member]:
     # Mode "r:" asks of its file what _Forward offers, and of the stream to be no more than it is.
     with tarfile.open(fileobj=cast(Any, source), mode="r:") as tar:
         while (info := tar.next()) is not None:
-            tar.members.clear()  # or it would remember every one
+            cast(Any, tar).members.clear()  # or it would remember every one
             path = _path(info.name)
             if info.issym():
                 yield _Member(path=path, mode=info.mode, target=_inner_target(path, info.linkname))

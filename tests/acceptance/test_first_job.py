@@ -3,6 +3,7 @@
 import io
 import tarfile
 import time
+from typing import Any
 
 import httpx
 import pytest
@@ -27,9 +28,14 @@ def submitted(api: httpx.Client, script: str, **wanted: object) -> int:
     return int(answer.json()["job_id"])
 
 
-def ended(api: httpx.Client, job_id: int, within: float = 240) -> dict:
+def _job(api: httpx.Client, job_id: int) -> dict[str, Any]:
+    job: dict[str, Any] = api.get(f"/jobs/{job_id}").json()
+    return job
+
+
+def ended(api: httpx.Client, job_id: int, within: float = 240) -> dict[str, Any]:
     deadline = time.monotonic() + within
-    while (job := api.get(f"/jobs/{job_id}").json())["finished_at"] is None:
+    while (job := _job(api, job_id))["finished_at"] is None:
         assert time.monotonic() < deadline, job
         time.sleep(0.1)
     return job

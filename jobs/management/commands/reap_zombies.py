@@ -9,18 +9,20 @@ import uuid
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError, InterfaceError, connection
 
 from jobs import reaper
+from jobs.console.base import ConsoleCommand
 from jobs.reaper import Sweep
 from workers import hardening
 
 LEAST_PAUSE = 0.05
 
 
-class Command(BaseCommand):
+class Command(ConsoleCommand):
     help = "Requeue executions whose worker died, and act on every other deadline. Any number may run; one is active."
+    requires_system_checks = "__all__"
 
     def add_arguments(self, parser: CommandParser) -> None:
         how = parser.add_mutually_exclusive_group()

@@ -7,22 +7,23 @@ import sys
 import uuid
 from typing import Any
 
-import django_rq
-import redis.exceptions
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.conf import settings
+from django.core.management.base import CommandError, CommandParser
 from rq import Queue
 
 from config.version import VERSION
 from jobs import dispatch
 from jobs.commands.workers import Boot
+from jobs.console.base import ConsoleCommand
 from jobs.errors import Refused
 from workers import capacity, hardening, isolation, workspace
 from workers.runfile import PLAIN_NAME, AlreadyRunning, RunFolder
 from workers.worker import NameTaken, RerailWorker
 
 
-class Command(BaseCommand):
+class Command(ConsoleCommand):
     help = "Run training jobs on this machine, one at a time, until stopped."
+    requires_system_checks = "__all__"
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--name", default=socket.gethostname(), help="Unique among all workers.")
@@ -73,11 +74,9 @@ def _boot(options: dict[str, Any]) -> Boot:
 
 
 def _worker(boot: Boot, folder: RunFolder) -> RerailWorker:
-    try:
-        queue = Queue(dispatch.queue_name(boot.name), connection=django_rq.get_connection("default"))
-    except redis.exceptions.RedisError as error:
-        raise CommandError(f"Redis can't be reached: {error}.") from None
-    return RerailWorker(boot, folder, queue)
+    # It waits on its queue for a beat at a time; a Redis that hangs must not keep it from renewing its row.
+    connection = dispatch.redis_client(settings.RERAIL.timing.heartbeat + settings.REDIS_TIMEOUT_SECONDS)
+    return RerailWorker(boot, folder, Queue(dispatch.queue_name(boot.name), connection=connection))
 
 
 def _count(text: str) -> int:

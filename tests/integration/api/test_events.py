@@ -68,6 +68,8 @@ def test_grouped_by_execution_it_tells_the_latest_of_each(api: ApiClient) -> Non
     path = f"/jobs/{job.pk}/events?group_by=execution"
     answer = api.get(path).json()
     assert [event["execution"] for event in answer["items"]] == [f"{job.pk}.{n}" for n in (1, 2, 3)]
+    whole = api.get(f"/jobs/{job.pk}/events").json()["items"]
+    assert answer["items"] == list({event["execution"]: event for event in whole if event["execution"]}.values())
     first = api.get(f"{path}&limit=2").json()
     rest = api.get(f"{path}&limit=2&cursor={first['next']}").json()
     assert [*first["items"], *rest["items"]] == answer["items"]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from jobs.commands import idempotency
 from jobs.models import IdempotencyKey, Job
 from jobs.sql import in_seconds
 from tests import factories, invariants
@@ -46,6 +47,15 @@ def test_a_key_is_forgotten_after_a_day(api: ApiClient) -> None:
     IdempotencyKey.objects.update(created_at=in_seconds(-86_401))
     assert submit(api, "k1").json()["job_id"] != first
     assert IdempotencyKey.objects.get().key == "k1"
+
+
+def test_an_old_key_is_free_again_even_before_it_is_swept(api: ApiClient, monkeypatch) -> None:
+    monkeypatch.setattr(idempotency, "_SWEPT_AT_ONCE", 0)
+    first = submit(api, "k1").json()["job_id"]
+    IdempotencyKey.objects.update(created_at=in_seconds(-86_401))
+    second = submit(api, "k1").json()["job_id"]
+    assert second != first
+    assert submit(api, "k1").json()["job_id"] == second
 
 
 @pytest.mark.parametrize("key", ["", "two words", "x" * 256, "\xff"])
