@@ -11,7 +11,7 @@ PARALLEL := -n 2 --dist loadfile
 
 help:
 	@echo "make up      run Rerail: servers, web, reaper and workers (Ctrl-C stops everything)"
-	@echo "make demo    train a model, kill its worker on the way, and see the job resumed"
+	@echo "make demo    train a real model on the running stack, or on one of its own, and show its timeline"
 	@echo "make test    run all tests; PYTEST_ARGS=… goes to pytest"
 	@echo "make quick   run the tests that need no stack, no browser and little time"
 	@echo "make check   lint, types, imports, migrations"
@@ -29,7 +29,7 @@ test: .venv/dev-ready
 	$(BIN)/python -m pytest $(PARALLEL) $(PYTEST_ARGS)
 
 quick: .venv/dev-ready
-	$(BIN)/python -m pytest $(PARALLEL) -m "not acceptance and not browser and not slow and not benchmark" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) -m "not acceptance and not browser and not slow" $(PYTEST_ARGS)
 
 bench: .venv/dev-ready
 	$(BIN)/python -m tests.benchmarks $(BENCH_ARGS)
