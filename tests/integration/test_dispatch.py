@@ -10,7 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from jobs import dispatch
-from jobs.commands import executions, workers
+from jobs.commands import executions, requeueing, workers
 from jobs.models import Execution, Installation, Job, Priority, Worker, WorkerExclusion, WorkerMode
 from tests import database, factories, invariants
 
@@ -169,6 +169,31 @@ def test_a_worker_that_wants_a_review_is_not_rung_and_the_job_says_so(real_commi
     job = factories.pending_review()
     assert redis.keys("rq:queue:*") == []
     assert [*job.events.values_list("kind", flat=True)][-2:] == ["assigned", "review_requested"]
+
+
+def lose(job: Job) -> None:
+    executions.crashed(factories.lease(job).execution_id, "w", "It is gone.")
+
+
+def fail(job: Job) -> None:
+    executions.fail(factories.lease(job), factories.failure())
+
+
+@pytest.mark.parametrize("end", [lose, fail, lambda job: executions.release(factories.lease(job))])
+def test_a_job_that_comes_back_goes_to_another_free_worker_at_once(end, real_commits):
+    job = factories.running(retry_on=frozenset({"lost", "failed"}))
+    spare = factories.online(labels=job.worker_labels)
+    assert is_idle(spare)
+    end(job)
+    assert not is_idle(spare)
+    invariants.check()
+
+
+def test_a_requeued_job_goes_to_a_free_worker_at_once(real_commits):
+    job = factories.failed()
+    requeueing.requeue(job.pk, job.owner)
+    job.refresh_from_db()
+    assert job.state == "ASSIGNED"
 
 
 def test_eight_dispatchers_at_once_give_every_worker_one_job_and_leave_none_idle(crew):
