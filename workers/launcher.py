@@ -2,11 +2,11 @@
 
     execution process ── launcher ── init ── script
 
-`process.LAUNCHER` runs `main` by ``python -I -S -B -c … FOLDER FD``. FD is a stream socket: one line of JSON comes in
-(see `process.launch_order`), lines of JSON go out: ``{"pid": n}`` from the script's process just before it execs,
-``{"running": true}`` or ``{"error": "…"}``, and at the very end ``{"status": n}`` with the wait status of the script's
-process, once no descendant of it is left. A byte on the socket, its end of file, or the death of the execution process
-means: kill everything now.
+`process.LAUNCHER` runs `main` by ``python -I -S -B -c … FOLDER FD``. FD is a stream socket: a byte comes in with the
+descriptors of the script's outputs, then one line of JSON (see `process.launch_order`); lines of JSON go out:
+``{"pid": n}`` from the script's process just before it execs, ``{"running": true}`` or ``{"error": "…"}``, and at the
+very end ``{"status": n}`` with the wait status of the script's process, once no descendant of it is left. A byte on the
+socket, its end of file, or the death of the execution process means: kill everything now.
 
 *Init* is process 1 of a PID namespace, whose death makes the kernel kill whatever is left in there. Where namespaces
 are refused it is an ordinary process that adopts orphans and kills them itself; should it be killed, the launcher,
@@ -17,6 +17,7 @@ Standard library only, and few modules of it: their import is most of what a sta
 
 from __future__ import annotations
 
+import _socket
 import contextlib
 import json
 import os
@@ -35,6 +36,8 @@ from workers.kernel import (
     prctl,
 )
 from workers.mounts import arrange_mounts, unshare
+
+INT_BYTES = 4
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -220,6 +223,7 @@ def main() -> None:
     os.set_inheritable(control, False)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)  # meant for the script's owner, who will tell us
+    take_outputs(control)
     spec: Spec = json.loads(read_line(control))
     if spec["level"] == "namespace":
         guarded(lambda: unshare(spec), control)
@@ -236,6 +240,20 @@ def main() -> None:
     os.close(report_write)
     supervise(spec, control, init, leash_write, report)
     os._exit(0)  # spares the interpreter's tidying up, for which somebody waits
+
+
+def take_outputs(control: int) -> None:
+    """Make the descriptors that come over the socket this process's stdout and stderr, which the script inherits."""
+    socket = _socket.socket(fileno=control)
+    data, ancillary, _, _ = socket.recvmsg(1, _socket.CMSG_SPACE(2 * INT_BYTES))
+    socket.detach()
+    if not data:
+        sys.exit(1)  # nothing is to be run after all
+    outputs = memoryview(ancillary[0][2]).cast("i")
+    for descriptor, target in zip(outputs, (1, 2), strict=True):
+        os.dup2(descriptor, target)
+    for descriptor in outputs:
+        os.close(descriptor)
 
 
 def read_line(descriptor: int) -> bytes:

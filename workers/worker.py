@@ -44,6 +44,7 @@ class RerailWorker(Worker):
         self.boot = boot
         self.folder = folder
         self._waiting = False
+        self._delivered: tuple[Job, Queue] | None = None
         super().__init__([queue], name=f"{boot.name}.{boot.nonce.hex[:12]}", connection=queue.connection)
 
     def _set_ip_address(self, connection: Any) -> None:
@@ -128,12 +129,22 @@ class RerailWorker(Worker):
         self.heartbeat()
 
     def _received(self, job: Job, queue: Queue) -> int | None:
-        """The id in a message, which has thereby done its duty."""
+        self._delivered = (job, queue)
+        execution_id = job.args[0] if len(job.args) == 1 else None
+        if isinstance(execution_id, int):
+            return execution_id
+        self._discard_message()
+        return None
+
+    def _discard_message(self) -> None:
+        """Remove what was delivered: it has done its duty."""
+        if self._delivered is None:
+            return
+        job, queue = self._delivered
+        self._delivered = None
         with contextlib.suppress(redis.exceptions.RedisError):
             IntermediateQueue(queue.key, self.connection).remove(job.id)
             job.delete()
-        execution_id = job.args[0] if len(job.args) == 1 else None
-        return execution_id if isinstance(execution_id, int) else None
 
     # --- running ------------------------------------------------------------------------------------------------
 
@@ -142,6 +153,7 @@ class RerailWorker(Worker):
         self._horse_pid = pid
         if self._stop_requested:  # the signal came between the fork and the line above
             os.kill(pid, signal.SIGTERM)
+        self._discard_message()
         how = self._watch(psutil.Process(pid))
         self._horse_pid = 0
         self._end_tree()

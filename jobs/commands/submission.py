@@ -8,9 +8,9 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from jobs import actors, dispatch, transition
-from jobs.commands import rules
+from jobs.commands import datasets, forks, rules
 from jobs.errors import Invalid, TooLarge
-from jobs.models import Job, JobSource, Priority
+from jobs.models import Dataset, Job, JobSource, Priority
 from jobs.states import Command, EventKind, JobState, edge
 from jobs.timeline import Fact
 
@@ -32,6 +32,10 @@ class Submission:
     time_limit_seconds: float | None = None
     queue_timeout_seconds: float | None = None
     checkpoint_seconds: float | None = None
+    from_checkpoint: str | None = None
+    """Another job's checkpoint to begin from, such as `1042/7`; the owner must be allowed to see that job."""
+    dataset_ref: str = ""
+    """A shared dataset's name, `upload` for one that is still to be sent, or nothing."""
 
 
 def check(submission: Submission) -> None:
@@ -57,8 +61,12 @@ def check(submission: Submission) -> None:
 
 
 def submit(owner: User, submission: Submission) -> Job:
-    """Store a job and offer it to the workers; returns it as stored, before dispatch. Raises what `check` raises."""
+    """Store a job and offer it to the workers; returns it as stored, before dispatch.
+
+    Raises what `check` raises, and Invalid where `from_checkpoint` is none that the owner can have.
+    """
     check(submission)
+    awaiting = submission.dataset_ref == datasets.UPLOAD
     job = Job(
         owner=owner,
         name=submission.name.strip() or "untitled",
@@ -70,6 +78,9 @@ def submit(owner: User, submission: Submission) -> Job:
         time_limit_seconds=submission.time_limit_seconds,
         queue_timeout_seconds=submission.queue_timeout_seconds,
         checkpoint_seconds=submission.checkpoint_seconds,
+        dataset=_shared(submission),
+        dataset_ref=submission.dataset_ref,
+        dataset_deadline=datasets.deadline() if awaiting else None,
     )
     source = JobSource(
         script=submission.script,
@@ -78,15 +89,24 @@ def submit(owner: User, submission: Submission) -> Job:
         requirements=submission.requirements,
     )
     with transaction.atomic():
+        job.forked_from = job.resume_checkpoint = forks.source(owner, submission.from_checkpoint)
+        whence = f", from checkpoint {job.forked_from.label}" if job.forked_from else ""
         transition.open_job(
-            edge(Command.SUBMIT, None, JobState.QUEUED),
+            edge(Command.SUBMIT, None, JobState.AWAITING_DATASET if awaiting else JobState.QUEUED),
             job,
             source,
             facts=[
-                Fact(kind=EventKind.SUBMITTED, message=f"Submitted by {owner.get_username()}."),
-                Fact(kind=EventKind.QUEUED, message="Waiting for a free worker."),
+                Fact(kind=EventKind.SUBMITTED, message=f"Submitted by {owner.get_username()}{whence}."),
+                *([] if awaiting else [Fact(kind=EventKind.QUEUED, message="Waiting for a free worker.")]),
             ],
             actor=actors.user(owner),
         )
-        dispatch.request()
+        if not awaiting:
+            dispatch.request()
     return job
+
+
+def _shared(submission: Submission) -> Dataset | None:
+    if submission.dataset_ref in {"", datasets.UPLOAD}:
+        return None
+    return datasets.named(submission.dataset_ref)

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -55,7 +56,7 @@ def register(boot: Boot, *, still_running: int | None) -> Occupation | None:
     set outlasts restarts, except that a drain ends with the process. Raises Refused while a worker of that name is
     alive on another machine; on this one the caller has made sure that there is none.
     """
-    columns = {
+    columns: dict[str, Any] = {
         "host": boot.host,
         "boot_nonce": boot.nonce,
         "pid": boot.pid,
@@ -77,6 +78,8 @@ def register(boot: Boot, *, still_running: int | None) -> Occupation | None:
         worker = Worker.objects.select_for_update().get(name=boot.name)
         if worker.host != boot.host and Worker.objects.filter(pk=worker.pk, expires_at__gt=Now()).exists():
             raise Refused(f"A worker named {boot.name} is running on {worker.host} already; choose another name.")
+        if still_running is not None and Execution.objects.filter(pk=still_running).exists():
+            columns["occupied_by"] = still_running  # an operator may have written the worker off meanwhile
         Worker.objects.filter(pk=worker.pk).update(**columns)
         Worker.objects.filter(pk=worker.pk, mode=WorkerMode.DRAINING).update(mode=WorkerMode.ACTIVE, mode_reason="")
         dispatch.request()

@@ -2,8 +2,7 @@
 
 import os
 import sys
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import InterfaceError, OperationalError, ProgrammingError
@@ -19,7 +18,7 @@ NOBODY_READS = 141
 class ConsoleCommand(BaseCommand):
     """A command for people and scripts beside a running stack; its answer goes to stdout, all else to stderr."""
 
-    requires_system_checks: Sequence[str] | str = ()
+    requires_system_checks: tuple[str, ...] | Literal["__all__"] = ()
     cannot = CANNOT
 
     def execute(self, *args: Any, **options: Any) -> str | None:

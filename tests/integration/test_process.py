@@ -1,5 +1,6 @@
 """How a script starts, ends and is ended, at every isolation level, with real processes."""
 
+import contextlib
 import os
 import select
 import signal
@@ -334,3 +335,25 @@ def test_secrets_in_the_environment_never_stand_on_a_command_line(bench: Bench) 
         for process in watchers(script):
             assert "s3cret" not in " ".join(process.cmdline())
             assert process.environ() == {}
+
+
+def test_a_launcher_started_ahead_takes_the_next_script_and_no_other(bench: Bench) -> None:
+    Script.warm_up()
+    Script.warm_up()
+    (ahead,) = psutil.Process().children()
+    spec = bench.spec([bench.python, "-c", "print('out', flush=True); import sys; sys.exit(3)"])
+    with Script.spawn(spec) as first:
+        assert first.wait(PATIENCE) == Exit(3, None)
+    assert not ahead.is_running()
+    with Script.spawn(spec) as second:
+        assert second.wait(PATIENCE) == Exit(3, None)
+
+
+def test_a_launcher_started_ahead_ends_with_a_process_that_spawns_nothing() -> None:
+    code = (
+        "import os, psutil; from workers.process import Script; Script.warm_up();"
+        "print(psutil.Process().children()[0].pid, flush=True); os._exit(0)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE)
+    with contextlib.suppress(psutil.NoSuchProcess):
+        psutil.Process(int(ran.stdout)).wait(PATIENCE)
