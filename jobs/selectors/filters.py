@@ -61,7 +61,8 @@ def _searched(jobs: QuerySet[Job], states: Sequence[JobState], condition: Q, lim
 def _newest(jobs: QuerySet[Job], states: Sequence[JobState], number: int) -> QuerySet[Any, int]:
     """The ids of the newest jobs in any of `states`, each state read along its own stretch of the index."""
     chosen = sorted(set(states))
-    if len(chosen) < 2:
+    # Django does not order a union of nothing.
+    if len(chosen) < 2 or jobs.query.is_empty():
         return _ids(jobs.filter(state=chosen[0].value) if chosen else jobs)[:number]
     stretches = [_ids(jobs.filter(state=state.value))[:number] for state in chosen]
     merged = stretches[0].union(*stretches[1:], all=True)

@@ -65,6 +65,14 @@ def test_states_filter_any_of_them(api: ApiClient) -> None:
     assert pages(api, wanted, 2) == [chosen[:2], chosen[2:]]
 
 
+def test_who_may_see_nothing_and_whom_nobody_knows_have_empty_lists(api: ApiClient) -> None:
+    made(api.person, 1)
+    queries = ["", "state=QUEUED", "state=QUEUED&state=FAILED", "q=digits", "q=digits&state=QUEUED&state=FAILED"]
+    assert [ids(api, f"owner=nobody&{query}") for query in queries] == [[]] * 5
+    api.person.groups.clear()
+    assert [ids(api, query) for query in queries] == [[]] * 5
+
+
 def test_labels_filter_all_of_them(api: ApiClient) -> None:
     both = made(api.person, 1, labels={"team": "vision", "sweep": "7"})
     one = made(api.person, 1, labels={"team": "vision"})

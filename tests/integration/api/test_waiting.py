@@ -5,7 +5,7 @@ from datetime import timedelta
 from django.db.models.functions import Now
 
 from jobs.commands import queue, workers
-from jobs.models import Job
+from jobs.models import Job, Worker, WorkerExclusion
 from jobs.states import JobState
 from tests import factories
 from tests.integration.client import ApiClient
@@ -38,6 +38,15 @@ def test_a_queued_job_tells_what_it_wants_for(api: ApiClient, operator_api: ApiC
     queue.resume()
     workers.went_offline(mine)
     assert waiting(api, job) == "No worker is online."
+
+
+def test_a_worker_that_is_excluded_does_not_fit(api: ApiClient) -> None:
+    factories.online("w1")
+    job = factories.submitted(api.person)
+    excluded = WorkerExclusion.objects.create(job=job, worker=Worker.objects.get(), reason="rejected")
+    assert waiting(api, job) == "No worker that is online has what it asks for."
+    WorkerExclusion.objects.filter(pk=excluded.pk).update(until=Now() - timedelta(seconds=1))
+    assert waiting(api, job) == "It is about to be handed to a worker."
 
 
 def test_a_queued_job_tells_that_all_are_busy(api: ApiClient) -> None:
