@@ -76,7 +76,8 @@ def django_db_setup(servers, django_test_environment, django_db_blocker) -> Iter
     post_migrate.connect(database.restore_single_rows, dispatch_uid="tests")
     with django_db_blocker.unblock():
         setup_databases(verbosity=0, interactive=False, serialized_aliases=set())
-        yield
+    yield
+    with django_db_blocker.unblock():
         connection.close()  # the database goes with its server
 
 

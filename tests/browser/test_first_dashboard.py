@@ -55,7 +55,7 @@ def sign_in(page: Page, stack) -> None:
     page.get_by_label("User name").fill("admin")
     page.get_by_label("Password").fill(stack.admin_password)
     page.get_by_role("button", name="Sign in").click()
-    expect(page.get_by_role("heading", name="Jobs")).to_be_visible()
+    expect(page.get_by_role("heading", name="Jobs", exact=True)).to_be_visible()
 
 
 def test_a_person_signs_in_submits_and_sees_the_job_succeed(page: Page, stack, complaints: list[str]) -> None:

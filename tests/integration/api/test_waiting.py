@@ -1,5 +1,6 @@
 """The sentence that says why a job waits."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 from django.db.models.functions import Now
@@ -67,12 +68,8 @@ def test_an_assigned_job_names_its_worker(api: ApiClient) -> None:
     assert factories.lease(job).worker_name in waiting(api, job)
 
 
-def test_an_owner_s_limit_is_told(api: ApiClient, monkeypatch) -> None:
-    from dataclasses import replace
-
-    from django.conf import settings
-
+def test_an_owner_s_limit_is_told(api: ApiClient, settings) -> None:
     factories.running(api.person)
     job = factories.submitted(api.person)
-    monkeypatch.setattr(settings, "RERAIL", replace(settings.RERAIL, max_running_per_owner=1))
+    settings.RERAIL = replace(settings.RERAIL, max_running_per_owner=1)
     assert "1 job" in waiting(api, job)
