@@ -145,15 +145,22 @@ class BucketStorage(S3Storage):  # type: ignore[misc]  # django-storages is not 
                 for found in page.get("Contents", ()):
                     yield found["Key"].removeprefix(self._prefix), found["Size"]
 
+    def count_leftovers(self, folder: str) -> int:
+        with _failures("look for what a torn upload left"):
+            return len(self._unfinished(folder))
+
     def remove_leftovers(self, folder: str) -> int:
         with _failures("remove what a torn upload left"):
-            pages = self._client.get_paginator("list_multipart_uploads").paginate(
-                Bucket=self.bucket_name, Prefix=self._below(folder)
-            )
-            found = [upload for page in pages for upload in page.get("Uploads", ())]
+            found = self._unfinished(folder)
             for upload in found:
                 self._abort(upload)
             return len(found)
+
+    def _unfinished(self, folder: str) -> list[Mapping[str, Any]]:
+        pages = self._client.get_paginator("list_multipart_uploads").paginate(
+            Bucket=self.bucket_name, Prefix=self._below(folder)
+        )
+        return [upload for page in pages for upload in page.get("Uploads", ())]
 
     @property
     def _client(self) -> Any:

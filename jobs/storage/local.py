@@ -95,6 +95,10 @@ class LocalStorage(FileSystemStorage):
                 if not file.name.startswith(LEFTOVER):
                     yield str(file.relative_to(self.location)), file.stat().st_size
 
+    def count_leftovers(self, folder: str) -> int:
+        with _failures("look for what a torn upload left"):
+            return sum(1 for file in self._files(folder) if file.name.startswith(LEFTOVER))
+
     def remove_leftovers(self, folder: str) -> int:
         with _failures("remove what a torn upload left"):
             removed = [file for file in self._files(folder) if file.name.startswith(LEFTOVER) and _remove_dead(file)]

@@ -74,6 +74,9 @@ class ObjectStorage(Protocol):
     def keys(self, folder: str) -> Iterator[tuple[str, int]]:
         """Every object under `folder` with its size in bytes; leftovers of torn uploads are none."""
 
+    def count_leftovers(self, folder: str) -> int:
+        """How many there are of what torn uploads left under `folder`; in a bucket, uploads in progress count too."""
+
     def remove_leftovers(self, folder: str) -> int:
         """Remove what torn uploads left under `folder`, and say how many; spares uploads in progress in a local folder.
 
