@@ -82,6 +82,9 @@ class LocalStorage(FileSystemStorage):
                 left -= len(chunk)
                 yield chunk
 
+    def link(self, key: str, name: str) -> str | None:
+        return None
+
     def delete_all(self, keys: Iterable[str]) -> None:
         with _failures("delete an object"):
             for key in keys:

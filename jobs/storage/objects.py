@@ -68,6 +68,9 @@ class ObjectStorage(Protocol):
     def read(self, key: str, start: int = 0, end: int | None = None) -> Iterator[bytes]:
         """The bytes from `start` up to `end` (exclusive); raises MissingObject."""
 
+    def link(self, key: str, name: str) -> str | None:
+        """An address of short life that anybody may read the object at, as a download called `name`; None without."""
+
     def delete_all(self, keys: Iterable[str]) -> None:
         """Delete them; what is gone already is no error."""
 
