@@ -54,6 +54,8 @@ class Environment:
     behind_proxy: bool
     workers: int
     max_running_per_owner: int | None
+    max_dataset_bytes: int
+    dataset_cache_bytes: int
     timing: Timing
     database_url: str | None = field(repr=False)
     redis_url: str | None = field(repr=False)
@@ -96,6 +98,8 @@ def read() -> Environment:
         behind_proxy=reader.flag("RERAIL_BEHIND_PROXY"),
         workers=reader.whole("RERAIL_WORKERS", 2, least=0, most=256),
         max_running_per_owner=reader.whole("RERAIL_MAX_RUNNING_PER_OWNER", 0, least=0, most=1_000_000) or None,
+        max_dataset_bytes=reader.mebibytes("RERAIL_MAX_DATASET_MB", 20_000, most=50_000),
+        dataset_cache_bytes=reader.mebibytes("RERAIL_DATASET_CACHE_MB", 50_000, most=100_000_000),
         timing=timing,
         database_url=reader.url("DATABASE_URL", ("postgres", "postgresql")),
         redis_url=reader.url("REDIS_URL", ("redis", "rediss", "unix")),
@@ -142,6 +146,9 @@ class _Reader:
         if not least <= value <= most:
             raise _bad(name, wanted)
         return value
+
+    def mebibytes(self, name: str, default: int, *, most: int) -> int:
+        return self.whole(name, default, least=1, most=most) * 1024 * 1024
 
     def flag(self, name: str) -> bool:
         value: bool = self._parsed(name, self._env.bool, False, "true or false")

@@ -30,7 +30,9 @@ _CHECKPOINT = {"checkpoint": "its id, such as `1042/7`", "n": "its number", "ste
 
 MEANINGS: dict[EventKind, Meaning] = {
     EventKind.SUBMITTED: _means("The job was handed in."),
-    EventKind.DATASET_UPLOADED: _means("Its dataset is here."),
+    EventKind.DATASET_UPLOADED: _means(
+        "Its dataset is here.", filename="as it was sent", size="in bytes", sha256="of its content"
+    ),
     EventKind.DATASET_EXPIRED: _means("Its dataset did not come in time."),
     EventKind.QUEUED: _means("It waits for a worker."),
     EventKind.QUEUE_EXPIRED: _means("No worker took it within its queue timeout."),

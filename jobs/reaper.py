@@ -16,6 +16,7 @@ from django.db.models import DurationField, ExpressionWrapper, F, OuterRef, Q, S
 from django.db.models.functions import Coalesce, Greatest, Now
 
 from jobs import actors, dispatch, transition
+from jobs.commands import datasets
 from jobs.commands.endings import Ending, end
 from jobs.errors import Refused
 from jobs.models import Execution, Heartbeat, Job, ReaperLease, WorkerExclusion
@@ -77,6 +78,7 @@ def sweep(*, dry_run: bool = False) -> Sweep:
     findings = tuple(finding for overdue in _KINDS for finding in overdue(dry_run))
     if dry_run:
         return Sweep(findings=findings, rung=0, assigned=0)
+    datasets.collect()
     rung = dispatch.ring_assigned(older_than=settings.RERAIL.timing.sweep)
     assigned = dispatch.run()
     done = Sweep(findings=findings, rung=rung, assigned=assigned)
@@ -218,4 +220,15 @@ def _expire_queue(job: Job, why: str) -> bool:
     return True
 
 
-_KINDS: tuple[Callable[[bool], Iterator[Finding]], ...] = (_expired_leases, _overstayed_queue)
+# --- datasets -----------------------------------------------------------------------------------------------------
+
+
+def _missing_datasets(dry_run: bool) -> Iterator[Finding]:
+    overdue = Job.objects.filter(state=JobState.AWAITING_DATASET.value, dataset_deadline__lt=Now())
+    why = f"No dataset came for {settings.RERAIL.timing.dataset_timeout:g} s."
+    for job_id in overdue.order_by("dataset_deadline").values_list("pk", flat=True)[:BATCH]:
+        if dry_run or _do(datasets.expire, job_id):
+            yield Finding(job_id=job_id, execution=None, action=Command.EXPIRE_DATASET.value, why=why)
+
+
+_KINDS: tuple[Callable[[bool], Iterator[Finding]], ...] = (_expired_leases, _overstayed_queue, _missing_datasets)

@@ -9,23 +9,22 @@ Under `db` nothing is dispatched by itself: the factories do it. Under `real_com
 
 import itertools
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import User
-from django.db import transaction
 from django.utils import timezone
 
-from jobs import dispatch, transition
+from jobs import dispatch
 from jobs.commands import cancellation, executions, submission, workers
 from jobs.commands.executions import Failure, Lease
 from jobs.commands.submission import Submission
 from jobs.commands.workers import Boot
-from jobs.models import Execution, Job, JobSource, Worker
-from jobs.states import Command, EventKind, JobState, Phase, Reason, edge
-from jobs.timeline import Fact
+from jobs.models import Execution, Job, Worker
+from jobs.states import JobState, Phase, Reason
 from tests import database
 
 _numbers = itertools.count(1)
@@ -93,18 +92,8 @@ def lease(job: Job, nonce: uuid.UUID | None = None) -> Lease:
 
 
 def awaiting_dataset(owner: User | None = None, **wanted: Any) -> Job:
-    """A job whose dataset is still to be uploaded. Goes through the one door: the command comes with datasets."""
-    job = Job(owner=owner or user(), name="digits", dataset_ref="upload", **wanted)
-    with transaction.atomic():
-        transition.open_job(
-            edge(Command.SUBMIT, None, JobState.AWAITING_DATASET),
-            job,
-            JobSource(script=SCRIPT),
-            facts=[Fact(kind=EventKind.SUBMITTED, message="Submitted.")],
-            actor="user:test",
-        )
-    job.refresh_from_db()
-    return job
+    """A job whose dataset is still to be uploaded."""
+    return submitted(owner, dataset_ref="upload", **wanted)
 
 
 def queued(owner: User | None = None, **wanted: Any) -> Job:
@@ -199,3 +188,21 @@ def point(step: int, key: str = "loss", value: float = 0.5) -> Any:
     from jobs.commands.metrics import Point
 
     return Point(key=key, step=step, value=value, at=timezone.now())
+
+
+class Sent:
+    """A file as a client sends it."""
+
+    def __init__(self, *chunks: bytes, filename: str = "data.csv", **fields: str) -> None:
+        self.filename, self.fields = filename, fields
+        self.declared_size: int | None = None
+        self._chunks = chunks
+
+    def chunks(self) -> Iterator[bytes]:
+        yield from self._chunks
+
+
+def changed(environment: Any, **changes: Any) -> Any:
+    """The settings' environment with some fields, also those of its timing, of another value."""
+    own = {name: changes.pop(name) for name in list(changes) if hasattr(environment, name)}
+    return replace(environment, **own, timing=replace(environment.timing, **changes))

@@ -10,6 +10,8 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
 
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connection
@@ -22,7 +24,7 @@ from jobs.states import Phase, Reason
 from jobs.storage.manifests import Manifest
 from jobs.storage.objects import StorageFailed
 from jobs.storage.restore import CheckpointRejected
-from workers import checkpoints, environment, training, workspace
+from workers import checkpoints, datasets, environment, training, workspace
 from workers.checkpointer import Published, PublishFailed, PublishInterrupted
 from workers.heartbeat import Heartbeat
 from workers.process import Exit, Script, SpawnError
@@ -75,6 +77,8 @@ class _Attempt:
         self._lease = order.lease
         self._stop = stop
         self._heartbeat = heartbeat
+        self._held = ExitStack()
+        """What this attempt keeps others from removing."""
 
     def outcome(self) -> Report:
         """Run the attempt; returns how it is to be reported."""
@@ -91,12 +95,14 @@ class _Attempt:
         except OSError as error:
             return self._failed(_setup_failure(error))
         finally:
+            self._held.close()
             space.remove()
 
     def _outcome_in(self, space: Workspace, shipper: Shipper, requests: Requests) -> Report:
         try:
+            dataset = self._download()
             restored = self._restore(space)
-            prepared = training.prepare(self._order, space, resumed=restored is not None)
+            prepared = training.prepare(self._order, space, resumed=restored is not None, dataset=dataset)
             if (failure := self._make_environment(prepared, space)) is not None:
                 shipper.flush(give_up=self._hurried)
                 return self._ended_early(failure)
@@ -112,18 +118,27 @@ class _Attempt:
                 )
         except (SpawnError, environment.RefusedVariable) as error:
             return self._ended_early(Failure(reason=Reason.SETUP_FAILED, message=str(error)))
+        except datasets.DatasetFailed as error:
+            return self._ended_early(Failure(reason=error.reason, message=str(error)))
+        except InterruptedError:
+            return self._stopped(None)
         except CheckpointRejected as error:
             return self._ended_early(Failure(reason=Reason.CHECKPOINT_CORRUPT, message=str(error)))
         except StorageFailed as error:
             return self._ended_early(Failure(reason=Reason.PUBLISH_FAILED, message=f"Nothing was restored: {error}"))
         except Stale:
             return self._nothing
-        except InterruptedError:
-            return self._stopped(None)
         shipper.flush(give_up=self._hurried)
         return self._published(publisher, ended, shipper.step)
 
     # --- the stations -------------------------------------------------------------------------------------------
+
+    def _download(self) -> Path | None:
+        """Have the job's dataset here, and keep it here until the attempt ends."""
+        if self._order.dataset is None:
+            return None
+        self._enter(Phase.DOWNLOADING)
+        return self._held.enter_context(datasets.ready(self._order.dataset, lambda: self._stop.reason is not None))
 
     def _restore(self, space: Workspace) -> Manifest | None:
         """Put what an earlier attempt saved into output/."""

@@ -35,7 +35,7 @@ class Ended:
     stopped: bool
 
 
-def prepare(order: Order, space: Workspace, *, resumed: bool) -> Prepared:
+def prepare(order: Order, space: Workspace, *, resumed: bool, dataset: Path | None = None) -> Prepared:
     """Lay out what the script is started with, and give its folder to its uid. Raises RefusedVariable, OSError."""
     owner_cache = environment.owner_cache(cache(), order.owner_id)
     request = environment.Request(
@@ -48,7 +48,7 @@ def prepare(order: Order, space: Workspace, *, resumed: bool) -> Prepared:
             job_id=order.lease.job_id,
             attempt=order.attempt,
             resumed=resumed,
-            dataset_folder=None,
+            dataset_folder=dataset,
             metrics=space.metrics,
             checkpoint=space.requests.with_suffix(""),
         ),
@@ -61,7 +61,7 @@ def prepare(order: Order, space: Workspace, *, resumed: bool) -> Prepared:
         order.owner_id,
         hidden=[Path(settings.RERAIL.data_dir), Path(settings.RERAIL.socket_dir)],
         writable=[space.folder, *plan.writable],
-        readonly=plan.readonly,
+        readonly=[*plan.readonly, *([dataset] if dataset else [])],
     )
     if plan.writable:
         isolation.give_cache(owner_cache, confinement)

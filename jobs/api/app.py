@@ -10,9 +10,9 @@ from ninja import NinjaAPI
 from ninja.openapi.schema import OpenAPISchema
 from ninja.operation import Operation
 
-from jobs.api import handlers, parsing, problems
+from jobs.api import handlers, incoming, parsing, problems
 from jobs.api.auth import Session, Token
-from jobs.api.routes import bulk, checkpoints, jobs, queue, runs, workers
+from jobs.api.routes import bulk, checkpoints, datasets, jobs, queue, runs, workers
 
 _DESCRIPTION = """\
 Submit training scripts and follow what becomes of them.
@@ -45,7 +45,10 @@ def _within_limits(run: Callable[..., HttpResponseBase]) -> Callable[..., HttpRe
     @wraps(run)
     def limited(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         try:
-            parsing.read_within_limits(request)
+            if incoming.is_upload(request.method or "", request.path):
+                incoming.leave_unread(request)
+            else:
+                parsing.read_within_limits(request)
         except Exception as error:
             return api.on_exception(request, error)
         return run(request, *args, **kwargs)
@@ -63,5 +66,5 @@ api = Api(
 )
 handlers.register(api)
 api.add_decorator(_within_limits, mode="view")
-for _part in (jobs, bulk, runs, checkpoints, workers, queue):
+for _part in (jobs, bulk, runs, checkpoints, datasets, workers, queue):
     api.add_router("", _part.router)

@@ -93,7 +93,9 @@ class JobIn(Body):
     time_limit_seconds: Seconds | None = None
     queue_timeout_seconds: Seconds | None = None
     checkpoint_seconds: Seconds | None = None
-    dataset_ref: Annotated[str | None, _not_yet("Datasets are not supported yet; leave dataset_ref out.")] = None
+    dataset_ref: Text | None = Field(
+        None, max_length=200, description="A shared dataset's name, or `upload`: the job waits for POST …/upload."
+    )
     source: Annotated[None, _not_yet("Files are not supported yet; send the text in training_script.")] = None
     entry_point: Annotated[None, _not_yet("Files are not supported yet; send the text in training_script.")] = None
     stall_timeout_seconds: Annotated[None, _not_yet("Finding stalls is not supported yet; leave it out.")] = None
@@ -119,6 +121,7 @@ class JobIn(Body):
             queue_timeout_seconds=self.queue_timeout_seconds,
             checkpoint_seconds=self.checkpoint_seconds,
             from_checkpoint=self.from_checkpoint,
+            dataset_ref=self.dataset_ref or "",
         )
 
 

@@ -7,7 +7,7 @@ from uuid import UUID
 from django.conf import settings
 
 from jobs.commands.executions import Lease
-from jobs.models import Checkpoint, Execution
+from jobs.models import Checkpoint, Dataset, Execution
 from jobs.models.choices import values
 from jobs.states import UNSTARTED
 
@@ -27,12 +27,15 @@ class Order:
     checkpoint_seconds: float
     resume_from: Checkpoint | None
     latest_checkpoint: Checkpoint | None
+    dataset: Dataset | None
 
 
 def read(execution_id: int, nonce: UUID) -> Order | None:
     """The order behind an execution that waits to be started; None where it does not (any more)."""
     waiting = Execution.objects.filter(pk=execution_id, state__in=values(UNSTARTED))
-    execution = waiting.select_related("job__source", "job__resume_checkpoint", "job__latest_checkpoint").first()
+    execution = waiting.select_related(
+        "job__source", "job__dataset", "job__resume_checkpoint", "job__latest_checkpoint"
+    ).first()
     if execution is None:
         return None
     job = execution.job
@@ -54,4 +57,5 @@ def read(execution_id: int, nonce: UUID) -> Order | None:
         checkpoint_seconds=job.checkpoint_seconds or settings.RERAIL.timing.checkpoint,
         resume_from=job.resume_checkpoint,
         latest_checkpoint=job.latest_checkpoint,
+        dataset=job.dataset,
     )

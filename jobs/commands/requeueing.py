@@ -7,7 +7,7 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from jobs import actors, dispatch, transition
-from jobs.commands import forks
+from jobs.commands import datasets, forks
 from jobs.errors import Invalid, Refused
 from jobs.models import Checkpoint, Job
 from jobs.states import FINAL, Command, EventKind, JobState, edge
@@ -37,7 +37,7 @@ def requeue(job_id: int, by: AbstractBaseUser, from_checkpoint: str = LATEST) ->
             job_id=job.pk,
             facts=[Fact(kind=EventKind.REQUEUED, message=f"Requeued by {by.get_username()}, {whence}.")],
             actor=actors.user(by),
-            job=_afresh(checkpoint),
+            job=_afresh(checkpoint) | {"dataset_deadline": datasets.deadline() if never_came else None},
         )
         dispatch.request()
         return target

@@ -8,9 +8,9 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from jobs import actors, dispatch, transition
-from jobs.commands import forks, rules
+from jobs.commands import datasets, forks, rules
 from jobs.errors import Invalid, TooLarge
-from jobs.models import Job, JobSource, Priority
+from jobs.models import Dataset, Job, JobSource, Priority
 from jobs.states import Command, EventKind, JobState, edge
 from jobs.timeline import Fact
 
@@ -34,6 +34,8 @@ class Submission:
     checkpoint_seconds: float | None = None
     from_checkpoint: str | None = None
     """Another job's checkpoint to begin from, such as `1042/7`; the owner must be allowed to see that job."""
+    dataset_ref: str = ""
+    """A shared dataset's name, `upload` for one that is still to be sent, or nothing."""
 
 
 def check(submission: Submission) -> None:
@@ -64,6 +66,7 @@ def submit(owner: User, submission: Submission) -> Job:
     Raises what `check` raises, and Invalid where `from_checkpoint` is none that the owner can have.
     """
     check(submission)
+    awaiting = submission.dataset_ref == datasets.UPLOAD
     job = Job(
         owner=owner,
         name=submission.name.strip() or "untitled",
@@ -75,6 +78,9 @@ def submit(owner: User, submission: Submission) -> Job:
         time_limit_seconds=submission.time_limit_seconds,
         queue_timeout_seconds=submission.queue_timeout_seconds,
         checkpoint_seconds=submission.checkpoint_seconds,
+        dataset=_shared(submission),
+        dataset_ref=submission.dataset_ref,
+        dataset_deadline=datasets.deadline() if awaiting else None,
     )
     source = JobSource(
         script=submission.script,
@@ -86,14 +92,21 @@ def submit(owner: User, submission: Submission) -> Job:
         job.forked_from = job.resume_checkpoint = forks.source(owner, submission.from_checkpoint)
         whence = f", from checkpoint {job.forked_from.label}" if job.forked_from else ""
         transition.open_job(
-            edge(Command.SUBMIT, None, JobState.QUEUED),
+            edge(Command.SUBMIT, None, JobState.AWAITING_DATASET if awaiting else JobState.QUEUED),
             job,
             source,
             facts=[
                 Fact(kind=EventKind.SUBMITTED, message=f"Submitted by {owner.get_username()}{whence}."),
-                Fact(kind=EventKind.QUEUED, message="Waiting for a free worker."),
+                *([] if awaiting else [Fact(kind=EventKind.QUEUED, message="Waiting for a free worker.")]),
             ],
             actor=actors.user(owner),
         )
-        dispatch.request()
+        if not awaiting:
+            dispatch.request()
     return job
+
+
+def _shared(submission: Submission) -> Dataset | None:
+    if submission.dataset_ref in {"", datasets.UPLOAD}:
+        return None
+    return datasets.named(submission.dataset_ref)

@@ -1,7 +1,7 @@
 """What PostgreSQL holds. Rows carry data and constraints; who may write what is in `transition` and `commands`."""
 
 from jobs.models.checkpoint import Checkpoint
-from jobs.models.dataset import Dataset
+from jobs.models.dataset import Dataset, DatasetUpload
 from jobs.models.event import Event
 from jobs.models.execution import Execution
 from jobs.models.heartbeat import Heartbeat
@@ -16,6 +16,7 @@ from jobs.models.worker import Worker, WorkerMode
 __all__ = [
     "Checkpoint",
     "Dataset",
+    "DatasetUpload",
     "Event",
     "Execution",
     "Heartbeat",

@@ -18,3 +18,18 @@ class Dataset(models.Model):
 
     def __str__(self) -> str:
         return self.name or self.filename
+
+
+class DatasetUpload(models.Model):
+    """An upload under way. Its row goes in the transaction that keeps the dataset; one that stays is collected."""
+
+    folder = models.CharField(max_length=100, unique=True)
+    """In storage, this upload's alone."""
+    job = models.ForeignKey("jobs.Job", models.CASCADE, null=True, blank=True, related_name="uploads")
+    """None for a shared dataset."""
+    given_up = models.BooleanField(default=False)
+    """Set before its content is removed, so that nobody keeps a dataset without content."""
+    touched_at = models.DateTimeField(db_default=Now(), db_index=True)
+
+    def __str__(self) -> str:
+        return self.folder

@@ -151,7 +151,10 @@ def view(job: Job, now: Situation) -> JobView:
 
 def submitted(job: Job) -> Submitted:
     """What people see of a job just stored; a worker may have it by now, but it was queued when it was accepted."""
-    stored = vars(view(job, Situation())) | {"waiting": "Waiting for a free worker."}
+    now = Situation()
+    queued = job.state == JobState.QUEUED
+    said = "Waiting for a free worker." if queued else waiting.sentence(job, None, now)
+    stored = vars(view(job, now)) | {"waiting": said}
     return Submitted(**stored, status=job.state.lower())
 
 

@@ -22,6 +22,15 @@ def manifest_folder(job_id: int, attempt: int) -> str:
     return f"{job_folder(job_id)}/manifests/{attempt}"
 
 
+def dataset_folder(upload: str) -> str:
+    """What one upload stores lies under it, alone."""
+    return f"datasets/{upload}"
+
+
+def dataset_content(folder: str) -> str:
+    return f"{folder}/content"
+
+
 def attempt_of(key: str) -> int | None:
     """The attempt that stored `key`; None where no attempt did."""
     found = _OWN.fullmatch(key)

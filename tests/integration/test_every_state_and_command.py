@@ -7,15 +7,15 @@ import pytest
 from django.db.models.functions import Now
 
 from jobs import dispatch, reaper
-from jobs.commands import cancellation, executions, requeueing, workers
+from jobs.commands import cancellation, datasets, executions, requeueing, workers
 from jobs.commands.executions import Lease
 from jobs.errors import Refused
 from jobs.models import Execution, Heartbeat, Installation, Job
 from jobs.states import ACTIVE, FINAL, HELD, Command, JobState, edges
 from tests import database, factories, invariants
 
-NO_COMMAND_YET = {Command.ATTACH_DATASET, Command.EXPIRE_DATASET, Command.APPROVE, Command.REJECT}
-"""Datasets and reviews come later; until then only the door knows these (see test_the_one_door)."""
+NO_COMMAND_YET = {Command.APPROVE, Command.REJECT}
+"""Reviews come later; until then only the door knows these (see test_the_one_door)."""
 
 
 def lease_of(job: Job) -> Lease:
@@ -33,6 +33,8 @@ def fitting_worker_comes(job: Job) -> None:
 def all_its_deadlines_pass(job: Job) -> None:
     Job.objects.filter(pk=job.pk).update(queue_timeout_seconds=60)
     database.execute("UPDATE jobs_job SET queued_at = queued_at - interval '1 hour' WHERE id = %s", job.pk)
+    database.execute("UPDATE jobs_job SET dataset_deadline = now() - interval '1 hour' WHERE id = %s"
+                     " AND dataset_deadline IS NOT NULL", job.pk)  # fmt: skip
     database.execute("UPDATE jobs_heartbeat SET expires_at = now() - interval '1 hour' WHERE execution_id IN"
                      " (SELECT id FROM jobs_execution WHERE job_id = %s)", job.pk)  # fmt: skip
     reaper.sweep()
@@ -64,8 +66,11 @@ SENT: dict[Command, Callable[[Job], object]] = {
     Command.EXPIRE_QUEUE: all_its_deadlines_pass,
     Command.EXPIRE_REVIEW: all_its_deadlines_pass,
     Command.GIVE_UP: fifth_deadline_in_a_row_passes,
+    Command.ATTACH_DATASET: lambda job: datasets.upload(job.pk, job.owner, factories.Sent(b"1,2")),
+    Command.EXPIRE_DATASET: all_its_deadlines_pass,
 }
-CHOOSES = {Command.ASSIGN, Command.LOSE, Command.EXPIRE_QUEUE, Command.EXPIRE_REVIEW, Command.GIVE_UP}
+CHOOSES = {Command.ASSIGN, Command.LOSE, Command.EXPIRE_QUEUE, Command.EXPIRE_REVIEW, Command.GIVE_UP,
+           Command.EXPIRE_DATASET}  # fmt: skip
 """Commands whose sender looks for what they fit; where nothing does, they are no error."""
 BY_PARENT = {(state, Command.RELEASE) for state in (JobState.ASSIGNED, JobState.PENDING_REVIEW)}
 """An execution that was not started has no process yet: its worker's parent hands it back."""
@@ -76,10 +81,11 @@ LATE = {Command.SUCCEED, Command.FAIL, Command.STOP, Command.RELEASE}
 
 PAIRS = [(state, command) for state in JobState for command in SENT]
 OTHER_DEADLINE = {
-    JobState.ASSIGNED: {Command.EXPIRE_QUEUE, Command.EXPIRE_REVIEW},
-    JobState.PENDING_REVIEW: {Command.EXPIRE_QUEUE, Command.GIVE_UP},
-    JobState.RUNNING: {Command.EXPIRE_QUEUE, Command.EXPIRE_REVIEW, Command.GIVE_UP},
-    JobState.QUEUED: {Command.EXPIRE_REVIEW, Command.GIVE_UP},
+    JobState.AWAITING_DATASET: {Command.EXPIRE_QUEUE, Command.EXPIRE_REVIEW, Command.GIVE_UP},
+    JobState.ASSIGNED: {Command.EXPIRE_QUEUE, Command.EXPIRE_REVIEW, Command.EXPIRE_DATASET},
+    JobState.PENDING_REVIEW: {Command.EXPIRE_QUEUE, Command.GIVE_UP, Command.EXPIRE_DATASET},
+    JobState.RUNNING: {Command.EXPIRE_QUEUE, Command.EXPIRE_REVIEW, Command.GIVE_UP, Command.EXPIRE_DATASET},
+    JobState.QUEUED: {Command.EXPIRE_REVIEW, Command.GIVE_UP, Command.EXPIRE_DATASET},
 }
 """Pairs in which the deadline that passes is another's, so that another command than the named one is right."""
 
@@ -127,6 +133,8 @@ def test_a_command_takes_one_of_its_edges(state, command, real_commits):
         touched |= {"execution", "heartbeat", "worker"}
     if command is Command.EXPIRE_REVIEW:
         touched |= {"workerexclusion"}
+    if command is Command.ATTACH_DATASET:
+        touched |= {"dataset"}
     assert set(changed) <= touched
     invariants.check()
 
