@@ -61,6 +61,8 @@ def _searched(jobs: QuerySet[Job], states: Sequence[JobState], condition: Q, lim
 def _newest(jobs: QuerySet[Job], states: Sequence[JobState], number: int) -> QuerySet[Any, int]:
     """The ids of the newest jobs in any of `states`, each state read along its own stretch of the index."""
     chosen = sorted(set(states))
+    if jobs.query.is_empty():  # a union of nothing can't be put in order
+        return _ids(jobs)
     if len(chosen) < 2:
         return _ids(jobs.filter(state=chosen[0].value) if chosen else jobs)[:number]
     stretches = [_ids(jobs.filter(state=state.value))[:number] for state in chosen]
