@@ -3,11 +3,13 @@
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.template.defaultfilters import filesizeformat
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.timesince import timesince
 
 from jobs.admin.base import ReadOnlyAdmin
-from jobs.admin.links import dashboard_link
+from jobs.admin.links import artifact_link, dashboard_link
 from jobs.models import Checkpoint, Event, Execution, Heartbeat, LogChunk, MetricPoint
 
 LOG_SHOWN_BYTES = 64 * 1024
@@ -45,10 +47,23 @@ class HeartbeatAdmin(ReadOnlyAdmin[Heartbeat]):
 
 @admin.register(Checkpoint)
 class CheckpointAdmin(ReadOnlyAdmin[Checkpoint]):
-    list_display = ("label", "execution", "step", "file_count", "total_bytes", "new_bytes", "final", "pinned",
-                    "created_at", "expired_at")  # fmt: skip
+    list_display = ("label", "execution", "step", "file_count", "size", "new_bytes", "final", "pinned", "created_at",
+                    "age", "download")  # fmt: skip
     list_filter = ("final", "pinned")
     list_select_related = ("execution",)
+    readonly_fields = ("label", "size", "age", "download")
+
+    @admin.display(ordering="total_bytes")
+    def size(self, checkpoint: Checkpoint) -> str:
+        return filesizeformat(checkpoint.total_bytes)
+
+    @admin.display(ordering="created_at")
+    def age(self, checkpoint: Checkpoint) -> str:
+        return timesince(checkpoint.created_at)
+
+    @admin.display
+    def download(self, checkpoint: Checkpoint) -> SafeString | str:
+        return "expired" if checkpoint.expired_at else artifact_link(checkpoint.job_id, checkpoint.n)
 
 
 @admin.register(LogChunk)

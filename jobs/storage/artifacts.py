@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from jobs.models import Checkpoint
 from jobs.storage import archives, blobs, manifests
 from jobs.storage.manifests import CheckpointRejected, Entry
+from jobs.storage.objects import storage
+from jobs.storage.paths import printable
 from jobs.storage.streams import ahead
 
 __all__ = ["CheckpointRejected", "StoredFile", "archive", "open_file"]
@@ -29,6 +31,16 @@ class StoredFile:
     """One file of a checkpoint; its `sha256` makes a strong ETag."""
 
     entry: Entry
+
+    @property
+    def name(self) -> str:
+        """What to call it as a download."""
+        return printable(self.entry.path.rpartition("/")[2])
+
+    @property
+    def link(self) -> str | None:
+        """A signed address of short life straight to it, where storage has such."""
+        return storage().link(self.entry.key, self.name)
 
     def chunks(self, start: int = 0, end: int | None = None) -> Iterator[bytes]:
         """The bytes from `start` up to `end` (exclusive); a whole read verifies the hash before its last chunk."""

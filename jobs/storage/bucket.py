@@ -14,6 +14,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from django.core.files import File
 from django.utils.deconstruct import deconstructible
+from django.utils.http import content_disposition_header
 from storages.backends.s3 import S3Storage
 
 from jobs.storage.objects import CHUNK, MissingObject, Source, SourceChanged, StorageFailed, Stored
@@ -26,6 +27,8 @@ LARGE_AT_ONCE = 2
 MAX_PARTS = 10_000
 """Of one multipart upload, by S3's own rule."""
 READ_ATTEMPTS = 4
+LINK_SECONDS = 60
+"""How long a signed address is good for; a download that has begun goes on."""
 DELETE_AT_ONCE = 1000
 
 _CLIENT = {
@@ -128,6 +131,16 @@ class BucketStorage(S3Storage):  # type: ignore[misc]  # django-storages is not 
                 if attempts == 0:
                     raise _failed("read an object", error) from error
 
+    def link(self, key: str, name: str) -> str | None:
+        wanted = {
+            "Bucket": self.bucket_name,
+            "Key": self._normalize_name(key),
+            "ResponseContentType": "application/octet-stream",
+            "ResponseContentDisposition": content_disposition_header(True, name),
+        }
+        with _failures("sign an address"):
+            return str(self._client.generate_presigned_url("get_object", Params=wanted, ExpiresIn=LINK_SECONDS))
+
     def delete_all(self, keys: Iterable[str]) -> None:
         names = iter(keys)
         while batch := [{"Key": self._normalize_name(name)} for name in islice(names, DELETE_AT_ONCE)]:
@@ -145,15 +158,22 @@ class BucketStorage(S3Storage):  # type: ignore[misc]  # django-storages is not 
                 for found in page.get("Contents", ()):
                     yield found["Key"].removeprefix(self._prefix), found["Size"]
 
+    def count_leftovers(self, folder: str) -> int:
+        with _failures("look for what a torn upload left"):
+            return len(self._unfinished(folder))
+
     def remove_leftovers(self, folder: str) -> int:
         with _failures("remove what a torn upload left"):
-            pages = self._client.get_paginator("list_multipart_uploads").paginate(
-                Bucket=self.bucket_name, Prefix=self._below(folder)
-            )
-            found = [upload for page in pages for upload in page.get("Uploads", ())]
+            found = self._unfinished(folder)
             for upload in found:
                 self._abort(upload)
             return len(found)
+
+    def _unfinished(self, folder: str) -> list[Mapping[str, Any]]:
+        pages = self._client.get_paginator("list_multipart_uploads").paginate(
+            Bucket=self.bucket_name, Prefix=self._below(folder)
+        )
+        return [upload for page in pages for upload in page.get("Uploads", ())]
 
     @property
     def _client(self) -> Any:

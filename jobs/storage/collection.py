@@ -34,24 +34,26 @@ def discard(new_keys: Iterable[str]) -> None:
         logger.warning("What a refused checkpoint stored is left to the next sweep: %s", error)
 
 
-def sweep(job_id: int) -> Swept:
+def sweep(job_id: int, *, dry_run: bool = False) -> Swept:
     """Delete what ended attempts of a job left in storage and none of its checkpoints needs.
 
     May run at any time, also beside the present attempt: it stores under its own number, and names of an older
-    attempt only what a committed checkpoint named before. Deletes nothing while a manifest can't be read. Raises
-    StorageFailed.
+    attempt only what a committed checkpoint named before. Deletes nothing while a manifest can't be read. A dry run
+    only counts. Raises StorageFailed.
     """
     through = _last_ended_attempt(job_id)
     needed = _needed(job_id)
     if through is None or needed is None:
         return Swept()
-    leftovers = sum(storage().remove_leftovers(folder) for folder in _folders(job_id, through))
+    clear = storage().count_leftovers if dry_run else storage().remove_leftovers
+    leftovers = sum(clear(folder) for folder in _folders(job_id, through))
     doomed = {
         key: size
         for key, size in storage().keys(keys.job_folder(job_id))
         if key not in needed and (keys.attempt_of(key) or through + 1) <= through
     }
-    storage().delete_all(doomed)
+    if not dry_run:
+        storage().delete_all(doomed)
     return Swept(objects=len(doomed), total_bytes=sum(doomed.values()), leftovers=leftovers)
 
 

@@ -6,9 +6,12 @@ _OWN = re.compile(r"jobs/(?P<job>[1-9][0-9]*)/(?:blobs|manifests)/(?P<attempt>[1
 _BLOB = re.compile(r"jobs/[1-9][0-9]*/blobs/[1-9][0-9]*/(?P<sha256>[0-9a-f]{64})")
 
 
+JOBS = "jobs"
+
+
 def job_folder(job_id: int) -> str:
     """Everything of a job lies under it."""
-    return f"jobs/{job_id}"
+    return f"{JOBS}/{job_id}"
 
 
 def blob_folder(job_id: int, attempt: int) -> str:

@@ -82,6 +82,9 @@ class LocalStorage(FileSystemStorage):
                 left -= len(chunk)
                 yield chunk
 
+    def link(self, key: str, name: str) -> str | None:
+        return None
+
     def delete_all(self, keys: Iterable[str]) -> None:
         with _failures("delete an object"):
             for key in keys:
@@ -94,6 +97,10 @@ class LocalStorage(FileSystemStorage):
             for file in self._files(folder):
                 if not file.name.startswith(LEFTOVER):
                     yield str(file.relative_to(self.location)), file.stat().st_size
+
+    def count_leftovers(self, folder: str) -> int:
+        with _failures("look for what a torn upload left"):
+            return sum(1 for file in self._files(folder) if file.name.startswith(LEFTOVER))
 
     def remove_leftovers(self, folder: str) -> int:
         with _failures("remove what a torn upload left"):

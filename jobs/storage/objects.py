@@ -68,11 +68,17 @@ class ObjectStorage(Protocol):
     def read(self, key: str, start: int = 0, end: int | None = None) -> Iterator[bytes]:
         """The bytes from `start` up to `end` (exclusive); raises MissingObject."""
 
+    def link(self, key: str, name: str) -> str | None:
+        """An address of short life that anybody may read the object at, as a download called `name`; None without."""
+
     def delete_all(self, keys: Iterable[str]) -> None:
         """Delete them; what is gone already is no error."""
 
     def keys(self, folder: str) -> Iterator[tuple[str, int]]:
         """Every object under `folder` with its size in bytes; leftovers of torn uploads are none."""
+
+    def count_leftovers(self, folder: str) -> int:
+        """How many there are of what torn uploads left under `folder`; in a bucket, uploads in progress count too."""
 
     def remove_leftovers(self, folder: str) -> int:
         """Remove what torn uploads left under `folder`, and say how many; spares uploads in progress in a local folder.

@@ -1,22 +1,23 @@
 """What a job saved."""
 
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
-from django.core.handlers.asgi import ASGIRequest
-from django.db import close_old_connections
 from django.http import HttpRequest, StreamingHttpResponse
+from django.http.response import HttpResponseBase
 from ninja import Router
 from pydantic import BaseModel, Field
 
+from jobs.api import files
 from jobs.api.auth import ApiRequest
 from jobs.api.schemas import Cursor, Limit, PageOf
 from jobs.commands import pins
+from jobs.errors import NotFound
 from jobs.models import Checkpoint
 from jobs.selectors import checkpoints, jobs
 from jobs.selectors.checkpoints import CheckpointView
 from jobs.selectors.pages import BIGGEST, Page
-from jobs.storage import artifacts, manifests, streams
+from jobs.storage import artifacts, manifests
 
 router = Router(tags=["checkpoints"])
 
@@ -60,6 +61,33 @@ def list_files(request: ApiRequest, job_id: int, n: int) -> Page[dict[str, objec
     return Page(items=manifests.files(checkpoints.get(jobs.find(request.auth, job_id), n)))
 
 
+_FILE: dict[str, Any] = {
+    "responses": {
+        200: {
+            "description": "The file; `ETag` is its sha256",
+            "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+        },
+        206: {
+            "description": "The `Range` that was asked for",
+            "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+        },
+        302: {"description": "A signed address of short life where storage serves it"},
+        304: {"description": "The client has it, by `If-None-Match`"},
+        416: {"description": "The range lies beyond the file's end"},
+    }
+}
+
+
+@router.get("/jobs/{int:job_id}/checkpoints/{int:n}/files/{path:path}", summary="Download a file", openapi_extra=_FILE)
+def download_file(request: ApiRequest, job_id: int, n: int, path: str) -> HttpResponseBase:
+    """Whole or in part, from here or, by a redirect, straight from storage."""
+    checkpoint = checkpoints.get(jobs.find(request.auth, job_id), n)
+    try:
+        return files.answer(request, artifacts.open_file(checkpoint, path))
+    except FileNotFoundError as error:
+        raise NotFound(str(error)) from error
+
+
 _ARCHIVE = {
     "responses": {
         200: {
@@ -79,11 +107,6 @@ def download_artifact(
 
 
 def _streamed(request: HttpRequest, checkpoint: Checkpoint) -> StreamingHttpResponse:
-    chunks = artifacts.archive(checkpoint)
-    # All is read from the database by now, and a slow reader must not keep a connection from everybody else.
-    close_old_connections()
-    # Django collects a plain iterator in memory before it answers under ASGI.
-    body = streams.in_thread(chunks) if isinstance(request, ASGIRequest) else chunks
     name = f"job-{checkpoint.job_id}-checkpoint-{checkpoint.n}.tar.gz"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return StreamingHttpResponse(body, content_type="application/gzip", headers=headers)
+    return files.streamed(request, artifacts.archive(checkpoint), "application/gzip", headers)

@@ -70,6 +70,7 @@ def test_a_viewer_may_do_neither(api: ApiClient, viewer_api: ApiClient) -> None:
     assert answer["count"] == 0
     assert "not change it" in answer["refused"][0]["detail"]
     assert viewer_api.post("/jobs/cancel", {"filter": {"state": "QUEUED"}}).json()["count"] == 0
+    assert viewer_api.post("/jobs/cancel", {"filter": {"state": ["QUEUED", "RUNNING"]}}).json()["count"] == 0
     assert state(job.pk) == "QUEUED"
 
 

@@ -3,6 +3,7 @@
 import io
 import shutil
 import tarfile
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -133,3 +134,75 @@ def test_an_expired_checkpoint_can_t_be_had_any_more(api: ApiClient, job: Job) -
     assert [item["n"] for item in api.get(f"/jobs/{job.pk}/checkpoints").json()["items"]] == [2]
     problem(api.get(f"/jobs/{job.pk}/artifact?checkpoint=1"), 404, "no_checkpoint")
     problem(api.post(f"/jobs/{job.pk}/checkpoints/1/pin"), 404, "no_checkpoint")
+
+
+def file_path(job: Job, name: str = "logs/epoch 1.txt") -> str:
+    return f"/jobs/{job.pk}/checkpoints/2/files/{name}"
+
+
+def test_a_file_is_downloaded_whole_with_its_hash_as_its_tag(api: ApiClient, job: Job) -> None:
+    response = api.get(file_path(job, "model.bin"))
+    assert (response.status_code, content(response)) == (200, FILES["model.bin"])
+    assert response["ETag"] == f'"{sha256(FILES["model.bin"]).hexdigest()}"'
+    assert (response["Content-Length"], response["Accept-Ranges"]) == ("7000", "bytes")
+    assert response["Content-Type"] == "application/octet-stream"
+    assert response["Content-Disposition"] == 'attachment; filename="model.bin"'
+
+
+def test_a_file_in_a_folder_with_a_name_of_any_kind_is_downloaded(api: ApiClient, job: Job) -> None:
+    assert content(api.get(file_path(job))) == FILES["logs/epoch 1.txt"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "start", "end"),
+    [
+        ("bytes=0-0", 0, 1), ("bytes=10-19", 10, 20), ("bytes=6990-", 6990, 7000), ("bytes=-5", 6995, 7000),
+        ("bytes=6999-9999", 6999, 7000), ("bytes=-9999", 0, 7000),
+    ],
+)  # fmt: skip
+def test_a_part_of_a_file_is_downloaded(api: ApiClient, job: Job, asked: str, start: int, end: int) -> None:
+    response = api.get(file_path(job, "model.bin"), headers={"Range": asked})
+    assert (response.status_code, content(response)) == (206, FILES["model.bin"][start:end])
+    assert response["Content-Range"] == f"bytes {start}-{end - 1}/7000"
+    assert response["Content-Length"] == str(end - start)
+
+
+@pytest.mark.parametrize("asked", ["bytes=0-1,5-6", "bytes=5-2", "lines=1-2", "bytes=-", "bytes=x-", "bytes=1"])
+def test_what_is_no_single_range_is_answered_by_the_whole(api: ApiClient, job: Job, asked: str) -> None:
+    response = api.get(file_path(job, "model.bin"), headers={"Range": asked})
+    assert (response.status_code, len(content(response))) == (200, 7000)
+
+
+@pytest.mark.parametrize("asked", ["bytes=7000-", "bytes=9999-99999", "bytes=-0"])
+def test_a_range_beyond_the_end_is_refused_with_the_size(api: ApiClient, job: Job, asked: str) -> None:
+    response = api.get(file_path(job, "model.bin"), headers={"Range": asked})
+    assert (response.status_code, response["Content-Range"]) == (416, "bytes */7000")
+
+
+def test_a_client_that_has_the_file_is_told_so(api: ApiClient, job: Job) -> None:
+    etag = f'"{sha256(FILES["logs/epoch 1.txt"]).hexdigest()}"'
+    response = api.get(file_path(job), headers={"If-None-Match": f'"other", W/{etag}'})
+    assert (response.status_code, response.content, response["ETag"]) == (304, b"", etag)
+    stale = api.get(file_path(job), headers={"Range": "bytes=0-0", "If-Range": '"other"'})
+    assert stale.status_code == 200
+
+
+def test_a_file_that_is_not_there_or_damaged_is_told_so(api: ApiClient, other_api: ApiClient, job: Job) -> None:
+    for name in ("no", "logs", "../model.bin", "%2e%2e/x", "a%00b"):
+        problem(api.get(file_path(job, name)), 404, "not_found")
+    problem(other_api.get(file_path(job)), 404, "not_found")
+    for key in Path(default_storage.path(f"jobs/{job.pk}/blobs")).rglob("*"):
+        if key.is_file():
+            key.write_bytes(b"rubbish")
+    problem(api.get(file_path(job)), 409, "damaged")
+
+
+def test_under_asgi_a_file_comes_piece_by_piece(api: ApiClient, job: Job) -> None:
+    headers = {"Authorization": f"Bearer {tokens.issue(api.person)}", "Range": "bytes=10-19"}
+
+    async def download() -> bytes:
+        response: Any = await AsyncClient().get(f"/api/v1{file_path(job, 'model.bin')}", headers=headers)
+        assert response.status_code == 206
+        return b"".join([chunk async for chunk in response.streaming_content])
+
+    assert async_to_sync(download)() == FILES["model.bin"][10:20]
