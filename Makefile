@@ -33,7 +33,7 @@ check: .venv/dev-ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(MANAGE) makemigrations --check --dry-run
+	$(BIN)/python -W ignore manage.py makemigrations --check --dry-run
 	$(MANAGE) check
 
 COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

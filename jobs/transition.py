@@ -104,6 +104,18 @@ def note(
     return last_seq
 
 
+def hold(*, job_id: int, fence: Fence) -> None:
+    """Lock the job of a running execution, so that it stays the current one until the transaction's end.
+
+    Raises Stale where it is not.
+    """
+    assert connection.in_atomic_block, "a lock lasts for a transaction"
+    rows = Job.objects.select_for_update().filter(pk=job_id, current_execution_id=fence.execution_id)
+    if not rows.values_list("pk").first():
+        raise Stale(f"Execution {fence.execution_id} is not its job's current one any more.")
+    _touch_execution(fence, [ExecutionState.RUNNING], _NOTHING)
+
+
 def _move_job(
     edge: Edge, job_id: int, events: int, fence: Fence | None, guard: Q | None, changes: Mapping[str, Any]
 ) -> int:
@@ -118,7 +130,7 @@ def _move_job(
 def _implied(edge: Edge) -> dict[str, Any]:
     """Columns that follow from where an edge leads."""
     if edge.target in FINAL:
-        return {"finished_at": Now(), "current_execution": None, "not_before": None}
+        return {"finished_at": Now(), "current_execution": None, "not_before": None, "swept_at": None}
     if edge.target is JobState.RUNNING:
         return {"started_at": Coalesce("started_at", Now()), "unstarted_in_row": 0}
     if edge.target not in HELD:

@@ -52,6 +52,7 @@ class _Stack:
         self._places = places
         self._waiting = waiting
         self._lock = locks[0]
+        self._announced = False
         self._parts = programs.of(environment, places)
         self._supervisor = Supervisor(places, self._parts, locks)
         self._watch = Watch(places, self._supervisor)
@@ -62,6 +63,7 @@ class _Stack:
             self._prepare()
             self._start()
             self._announce()
+            self._announced = True
             self._watch_over()
         except Interrupted:
             _say("Stopping …")
@@ -123,7 +125,9 @@ class _Stack:
         parts = self._names(servers=False)
         self._supervisor.stop(parts)
         if not self._waiting.until(lambda: not self._running(parts), seconds=3):
-            _say(f"Waiting for {', '.join(self._running(parts))} to end …")
+            # After a start that failed, the reason is to be the only line.
+            if self._announced and (slow := self._running(parts)):
+                _say(f"Waiting for {', '.join(slow)} to end …")
             self._waiting.until(lambda: not self._running(parts), seconds=self._patience, step=0.2)
         ending.end_orphans(self._waiting, self._patience, except_pid=self._supervisor.pid)
         self._supervisor.shut_down()

@@ -17,7 +17,7 @@ from stack import processes
 from stack.processes import recorded
 from tests.waiting import eventually
 
-PATIENCE = 60
+PATIENCE = 120
 
 
 class Up:

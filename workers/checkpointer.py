@@ -27,15 +27,23 @@ NICE = 10
 
 
 class PublishFailed(Exception):
-    """Nothing was committed and the checkpoint before stays current; worth another try. The message is one sentence."""
+    """Nothing was committed and the checkpoint before stays current; worth another try. The message is one sentence.
 
-    def __init__(self, message: str, *, disk_full: bool = False) -> None:
+    `stored` is what lies in storage all the same: `known` to the next `publish` of this attempt.
+    """
+
+    def __init__(self, message: str, *, disk_full: bool = False, stored: Manifest | None = None) -> None:
         super().__init__(message)
         self.disk_full = disk_full
+        self.stored = stored
 
 
 class PublishInterrupted(Exception):
-    """`stop` said to give up; nothing was committed."""
+    """`stop` said to give up; nothing was committed. `stored` as above, where `keep` said so."""
+
+    def __init__(self, message: str, *, stored: Manifest | None = None) -> None:
+        super().__init__(message)
+        self.stored = stored
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,39 +60,47 @@ def publish(
     *,
     attempt: int,
     known: Sequence[Manifest] = (),
+    latest: Manifest | None = None,
     step: int | None = None,
     final: bool,
+    nice: bool = False,
     stop: Callable[[], bool] = lambda: False,
+    keep: Callable[[], bool] = lambda: False,
 ) -> Published | None:
-    """Commit what lies in `output` as the job's next checkpoint; None where it is empty and this is not the end.
+    """Commit what lies in `output` as the job's next checkpoint.
+
+    Returns None, unless this is the end (`final`), where it is empty, or just what the `latest` checkpoint holds.
 
     `output` belongs to the script's user, who may still be changing it; what belongs to others in it is left out.
     `known` are the job's kept manifests, newest first, with what was restored among them: files of unchanged size and
     time are not read again, content that one of them names is not stored again. `stop` is asked all along, from several
-    threads.
+    threads, and makes it give up; `keep` then tells whether this attempt goes on, and will name what is stored by then.
+    `nice` yields the processor to others.
 
     Raises PublishFailed (try again: what is stored by then is not stored twice), PublishInterrupted, or Stale where the
-    fence does not hold any more. The latter two leave nothing new in storage.
+    fence does not hold any more. The latter two leave nothing new in storage, unless `keep` says so.
     """
     snapshot = _Snapshot(lease.job_id, attempt, known)
     try:
-        manifest = snapshot.take(output, nice=0 if final else NICE, stop=stop)
-        if not manifest.entries and not final:
+        manifest = snapshot.take(output, nice=NICE if nice else 0, stop=stop)
+        if not final and (not manifest.entries or (latest is not None and manifest.entries == latest.entries)):
             return None
         return Published(checkpoint=_commit(lease, snapshot, manifest, step, final), manifest=manifest)
     except Interrupted as error:
+        if keep():
+            raise PublishInterrupted("The checkpoint was given up.", stored=snapshot.stored) from error
         collection.discard(snapshot.new_keys)
         raise PublishInterrupted("The checkpoint was given up.") from error
     except Refused:
         collection.discard(snapshot.new_keys)
         raise
     except StorageFailed as error:
-        raise PublishFailed(str(error), disk_full=error.full) from error
+        raise PublishFailed(str(error), disk_full=error.full, stored=snapshot.stored) from error
     except (TooMuch, Unreadable) as error:
-        raise PublishFailed(str(error)) from error
+        raise PublishFailed(str(error), stored=snapshot.stored) from error
     except (DatabaseError, InterfaceError) as error:
         # It may be committed all the same, so nothing may be discarded.
-        raise PublishFailed("The database did not confirm the checkpoint.") from error
+        raise PublishFailed("The database did not confirm the checkpoint.", stored=snapshot.stored) from error
 
 
 def _commit(lease: Lease, snapshot: "_Snapshot", manifest: Manifest, step: int | None, final: bool) -> Checkpoint:
@@ -144,6 +160,11 @@ class _Snapshot:
             entries=_in_order([*tree.folders, *tree.links, *self._taken]),
             left_out=_named(tree),
         )
+
+    @property
+    def stored(self) -> Manifest:
+        """The files stored by now; none of them may be named by a checkpoint."""
+        return Manifest(job_id=self._job_id, attempt=self._attempt, entries=tuple(self._taken))
 
     def _take_file(self, folder: Output, seen: Entry, tree: Tree) -> None:
         before = self._before.get(seen.path)

@@ -82,7 +82,13 @@ def owner_cache(cache: Path, owner_id: int) -> Path:
 
 
 def rerail_variables(
-    *, job_id: int, attempt: int, resumed: bool, dataset_folder: Path | None, metrics: Path
+    *,
+    job_id: int,
+    attempt: int,
+    resumed: bool,
+    dataset_folder: Path | None,
+    metrics: Path,
+    checkpoint: Path,
 ) -> dict[str, str]:
     """What a script may rely on. Without a dataset there is no RERAIL_DATASET_DIR."""
     variables = {
@@ -91,6 +97,7 @@ def rerail_variables(
         "RERAIL_ATTEMPT": str(attempt),
         "RERAIL_RESUMED": str(int(resumed)),
         "RERAIL_METRICS": str(metrics),
+        "RERAIL_CHECKPOINT": str(checkpoint),
     }
     if dataset_folder is not None:
         variables["RERAIL_DATASET_DIR"] = str(dataset_folder)

@@ -22,12 +22,15 @@ from jobs.commands.orders import Order
 from jobs.errors import Stale
 from jobs.states import Phase, Reason
 from jobs.storage.manifests import Manifest
+from jobs.storage.objects import StorageFailed
 from jobs.storage.restore import CheckpointRejected
 from workers import checkpoints, datasets, environment, training, workspace
-from workers.checkpointer import Published, PublishFailed, PublishInterrupted, publish
+from workers.checkpointer import Published, PublishFailed, PublishInterrupted
 from workers.heartbeat import Heartbeat
 from workers.process import Exit, Script, SpawnError
+from workers.requests import Requests
 from workers.shipper import Shipper
+from workers.snapshots import Publisher, Snapshots
 from workers.stopping import Stop
 from workers.training import Ended, Prepared
 from workers.workspace import Workspace
@@ -84,15 +87,18 @@ class _Attempt:
         except OSError as error:
             return self._failed(_setup_failure(error))
         try:
-            with Shipper(self._lease, self._stop, space.log, space.metrics) as shipper:
-                return self._outcome_in(space, shipper)
+            with (
+                Shipper(self._lease, self._stop, space.log, space.metrics) as shipper,
+                Requests(space.requests, space.answers) as requests,
+            ):
+                return self._outcome_in(space, shipper, requests)
         except OSError as error:
             return self._failed(_setup_failure(error))
         finally:
             self._held.close()
             space.remove()
 
-    def _outcome_in(self, space: Workspace, shipper: Shipper) -> Report:
+    def _outcome_in(self, space: Workspace, shipper: Shipper, requests: Requests) -> Report:
         try:
             dataset = self._download()
             restored = self._restore(space)
@@ -100,26 +106,30 @@ class _Attempt:
             if (failure := self._make_environment(prepared, space)) is not None:
                 shipper.flush(give_up=self._hurried)
                 return self._ended_early(failure)
-            ended = training.run(
-                prepared.plan.run,
-                prepared,
-                space.log,
-                self._stop,
-                started=lambda: self._persist(lambda: self._enter(Phase.TRAINING)),
-                each_tick=self._watch(),
-            )
+            publisher = self._publisher(space, restored)
+            with self._snapshots(publisher, requests, shipper):
+                ended = training.run(
+                    prepared.plan.run,
+                    prepared,
+                    space.log,
+                    self._stop,
+                    started=lambda: self._persist(lambda: self._enter(Phase.TRAINING)),
+                    each_tick=self._watch(),
+                )
         except (SpawnError, environment.RefusedVariable) as error:
             return self._ended_early(Failure(reason=Reason.SETUP_FAILED, message=str(error)))
         except datasets.DatasetFailed as error:
             return self._ended_early(Failure(reason=error.reason, message=str(error)))
-        except InterruptedError:
-            return self._stopped(None)
         except CheckpointRejected as error:
             return self._ended_early(Failure(reason=Reason.CHECKPOINT_CORRUPT, message=str(error)))
+        except StorageFailed as error:
+            return self._ended_early(Failure(reason=Reason.PUBLISH_FAILED, message=f"Nothing was restored: {error}"))
         except Stale:
             return self._nothing
+        except InterruptedError:
+            return self._stopped(None)
         shipper.flush(give_up=self._hurried)
-        return self._published(space, ended, restored, shipper.step)
+        return self._published(publisher, ended, shipper.step)
 
     # --- the stations -------------------------------------------------------------------------------------------
 
@@ -135,7 +145,11 @@ class _Attempt:
         if self._order.resume_from is None:
             return None
         self._enter(Phase.RESTORING)
-        return checkpoints.resume(self._order, space.output, uid=None)
+        return checkpoints.until(
+            lambda: checkpoints.resume(self._order, space.output, uid=None, stop=self._is_stopped),
+            seconds=settings.RERAIL.timing.publish,
+            gone=self._is_stopped,
+        )
 
     def _make_environment(self, prepared: Prepared, space: Workspace) -> Failure | None:
         """Have the script's packages installed, where it asks for any; its output is shown only if that fails."""
@@ -156,27 +170,26 @@ class _Attempt:
             details={"resolver": said},
         )
 
-    def _published(self, space: Workspace, ended: Ended, restored: Manifest | None, step: int | None) -> Report:
+    def _publisher(self, space: Workspace, restored: Manifest | None) -> Publisher:
+        return Publisher(self._lease, space.output, attempt=self._order.attempt, restored=restored, stop=self._stop)
+
+    def _snapshots(self, publisher: Publisher, requests: Requests, shipper: Shipper) -> Snapshots:
+        every = self._order.checkpoint_seconds
+        return Snapshots(publisher, self._stop, requests, every=every, step=lambda: shipper.step)
+
+    def _published(self, publisher: Publisher, ended: Ended, step: int | None) -> Report:
         """Publish output/ and say how the script ended; where publishing fails for good, that is how it ended."""
         if self._stop.fenced:
             return self._nothing
         final = ended.exit.code == 0 and not ended.stopped
 
         def attempt() -> Published | None:
-            return publish(
-                self._lease,
-                space.output,
-                attempt=self._order.attempt,
-                known=[restored] if restored else [],
-                step=step,
-                final=final,
-                stop=lambda: self._stop.fenced,
-            )
+            return publisher.publish(step=step, final=final)
 
         try:
             self._persist(lambda: self._enter(Phase.PUBLISHING))
             seconds = settings.RERAIL.timing.publish
-            checkpoints.publish_until(attempt, seconds=seconds, gone=lambda: self._stop.fenced)
+            checkpoints.until(attempt, seconds=seconds, gone=lambda: self._stop.fenced)
         except (Stale, PublishInterrupted):
             return self._nothing
         except PublishFailed as error:
@@ -228,6 +241,9 @@ class _Attempt:
 
     def _persist(self, write: Callable[[], None]) -> None:
         _persistently(write, lambda: self._stop.fenced)
+
+    def _is_stopped(self) -> bool:
+        return self._stop.reason is not None
 
     def _hurried(self) -> bool:
         """Whether nobody waits for a database that is away: the worker is being shut down."""

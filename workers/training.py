@@ -50,6 +50,7 @@ def prepare(order: Order, space: Workspace, *, resumed: bool, dataset: Path | No
             resumed=resumed,
             dataset_folder=dataset,
             metrics=space.metrics,
+            checkpoint=space.requests.with_suffix(""),
         ),
         sdk=SDK,
         cache=owner_cache,

@@ -20,6 +20,8 @@ class Workspace:
     folder: Path
     output: Path
     metrics: Path
+    requests: Path
+    answers: Path
     log: Path
     setup_log: Path
 
@@ -48,12 +50,14 @@ def create(label: str, script: str) -> Workspace:
         folder=folder,
         output=folder / "output",
         metrics=folder / ".rerail" / "metrics.jsonl",
+        requests=folder / ".rerail" / "checkpoint.requests",
+        answers=folder / ".rerail" / "checkpoint.answers",
         log=root / "log",
         setup_log=root / "setup.log",
     )
     space.output.mkdir(parents=True)
     space.metrics.parent.mkdir()
-    for file in (space.metrics, space.log, space.setup_log):
+    for file in (space.metrics, space.requests, space.answers, space.log, space.setup_log):
         file.touch(mode=0o600)
     (folder / SCRIPT).write_text(script, encoding="utf-8")
     return space

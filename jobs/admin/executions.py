@@ -46,7 +46,7 @@ class HeartbeatAdmin(ReadOnlyAdmin[Heartbeat]):
 @admin.register(Checkpoint)
 class CheckpointAdmin(ReadOnlyAdmin[Checkpoint]):
     list_display = ("label", "execution", "step", "file_count", "total_bytes", "new_bytes", "final", "pinned",
-                    "created_at")  # fmt: skip
+                    "created_at", "expired_at")  # fmt: skip
     list_filter = ("final", "pinned")
     list_select_related = ("execution",)
 

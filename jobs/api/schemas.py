@@ -101,9 +101,9 @@ class JobIn(Body):
     stall_timeout_seconds: Annotated[None, _not_yet("Finding stalls is not supported yet; leave it out.")] = None
     dedupe_key: Annotated[str | None, _not_yet("Deduplication is not supported yet; leave it out.")] = None
     on_duplicate: Annotated[str | None, _not_yet("Deduplication is not supported yet; leave it out.")] = None
-    from_checkpoint: Annotated[
-        str | None, _not_yet("Starting from another job's checkpoint is not supported yet; leave it out.")
-    ] = None
+    from_checkpoint: str | None = Field(
+        None, max_length=40, description="A checkpoint of another job to begin from, such as `1042/7`."
+    )
 
     def submission(self) -> Submission:
         return Submission(
@@ -121,6 +121,7 @@ class JobIn(Body):
             queue_timeout_seconds=self.queue_timeout_seconds,
             checkpoint_seconds=self.checkpoint_seconds,
             dataset_ref=self.dataset_ref or "",
+            from_checkpoint=self.from_checkpoint,
         )
 
 

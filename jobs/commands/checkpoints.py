@@ -102,6 +102,12 @@ def rejected(lease: Lease, checkpoint: Checkpoint, why: str) -> None:
     )
 
 
+def failed(lease: Lease, why: str) -> None:
+    """Say that a snapshot could not be stored: `why` is a sentence."""
+    message = f"A checkpoint could not be saved and is tried again: {why}"
+    _tell(lease, EventKind.CHECKPOINT_FAILED, message, {})
+
+
 def _tell(
     lease: Lease,
     kind: EventKind,

@@ -12,6 +12,7 @@ from django.db.models import Case, F, FloatField, Value, When
 from django.db.models.functions import Coalesce, Extract, Now
 
 from jobs import actors, transition
+from jobs.commands import lost_work
 from jobs.commands.endings import Ending, end
 from jobs.errors import Refused, Stale
 from jobs.models import Execution, Heartbeat, Job
@@ -89,7 +90,11 @@ def start(lease: Lease) -> None:
 
 
 def change_phase(lease: Lease, phase: Phase) -> None:
-    """Say that another phase began; time spent in `training` is kept for the time limit."""
+    """Say that another phase began; time spent in `training` is kept for the time limit.
+
+    With `training` begins the work that an earlier attempt did in vain: how much is known by then.
+    """
+    lost = {"lost_work_seconds": lost_work.seconds(lease.execution_id)} if phase is Phase.TRAINING else {}
     in_phase = Extract(Now() - F("phase_since"), "epoch", output_field=FloatField())
     trained = F("training_seconds") + Coalesce(in_phase, Value(0.0))
     with transaction.atomic():
@@ -109,6 +114,7 @@ def change_phase(lease: Lease, phase: Phase) -> None:
                 "training_seconds": Case(When(phase=Phase.TRAINING.value, then=trained), default="training_seconds"),
                 "phase": phase.value,
                 "phase_since": Now(),
+                **lost,
             },
         )
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from django.conf import settings
+
 from jobs.commands.executions import Lease
 from jobs.models import Checkpoint, Dataset, Execution
 from jobs.models.choices import values
@@ -22,6 +24,7 @@ class Order:
     env: Mapping[str, str]
     requirements: str
     time_limit_seconds: float | None
+    checkpoint_seconds: float
     resume_from: Checkpoint | None
     latest_checkpoint: Checkpoint | None
     dataset: Dataset | None
@@ -51,6 +54,7 @@ def read(execution_id: int, nonce: UUID) -> Order | None:
         env=job.source.env,
         requirements=job.source.requirements,
         time_limit_seconds=job.time_limit_seconds,
+        checkpoint_seconds=job.checkpoint_seconds or settings.RERAIL.timing.checkpoint,
         resume_from=job.resume_checkpoint,
         latest_checkpoint=job.latest_checkpoint,
         dataset=job.dataset,

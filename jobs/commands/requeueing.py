@@ -7,7 +7,7 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from jobs import actors, dispatch, transition
-from jobs.commands import datasets
+from jobs.commands import datasets, forks
 from jobs.errors import Invalid, Refused
 from jobs.models import Checkpoint, Job
 from jobs.states import FINAL, Command, EventKind, JobState, edge
@@ -21,7 +21,7 @@ def requeue(job_id: int, by: AbstractBaseUser, from_checkpoint: str = LATEST) ->
     """Queue an ended job again with a fresh attempt budget, at a new place; returns its state afterwards.
 
     `from_checkpoint` is `latest`, `none`, or a checkpoint of that job such as `1042/7` (or its number). Raises Refused
-    for a job that has not ended, Invalid where that checkpoint does not exist.
+    for a job that has not ended, or a fork whose source is gone, Invalid where that checkpoint does not exist.
     """
     with transaction.atomic():
         job = Job.objects.select_for_update().get(pk=job_id)
@@ -58,13 +58,13 @@ def _afresh(checkpoint: Checkpoint | None) -> dict[str, Any]:
 
 def _resume_point(job: Job, wanted: str) -> Checkpoint | None:
     if wanted == LATEST:
-        return job.latest_checkpoint
+        return job.latest_checkpoint or forks.source_again(job)
     if wanted == NONE:
         return None
     prefix, _, number = wanted.rpartition("/")
     if (prefix and prefix != str(job.pk)) or not number.isdecimal():
         raise Invalid({"from_checkpoint": f"{wanted!r} is not a checkpoint of job {job.pk}."})
-    checkpoint = Checkpoint.objects.filter(job=job, n=int(number)).first()
+    checkpoint = Checkpoint.objects.kept().filter(job=job, n=int(number)).first()
     if checkpoint is None:
         raise Invalid({"from_checkpoint": f"Job {job.pk} has no checkpoint {number}."})
     return checkpoint

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from jobs import actors, dispatch, transition
-from jobs.commands import datasets, rules
+from jobs.commands import datasets, forks, rules
 from jobs.errors import Invalid, TooLarge
 from jobs.models import Dataset, Job, JobSource, Priority
 from jobs.states import Command, EventKind, JobState, edge
@@ -34,6 +34,8 @@ class Submission:
     checkpoint_seconds: float | None = None
     dataset_ref: str = ""
     """A shared dataset's name, `upload` for one that is still to be sent, or nothing."""
+    from_checkpoint: str | None = None
+    """Another job's checkpoint to begin from, such as `1042/7`; the owner must be allowed to see that job."""
 
 
 def check(submission: Submission) -> None:
@@ -59,7 +61,10 @@ def check(submission: Submission) -> None:
 
 
 def submit(owner: User, submission: Submission) -> Job:
-    """Store a job and offer it to the workers; returns it as stored, before dispatch. Raises what `check` raises."""
+    """Store a job and offer it to the workers; returns it as stored, before dispatch.
+
+    Raises what `check` raises, and Invalid where `from_checkpoint` is none that the owner can have.
+    """
     check(submission)
     awaiting = submission.dataset_ref == datasets.UPLOAD
     job = Job(
@@ -84,12 +89,14 @@ def submit(owner: User, submission: Submission) -> Job:
         requirements=submission.requirements,
     )
     with transaction.atomic():
+        job.forked_from = job.resume_checkpoint = forks.source(owner, submission.from_checkpoint)
+        whence = f", from checkpoint {job.forked_from.label}" if job.forked_from else ""
         transition.open_job(
             edge(Command.SUBMIT, None, JobState.AWAITING_DATASET if awaiting else JobState.QUEUED),
             job,
             source,
             facts=[
-                Fact(kind=EventKind.SUBMITTED, message=f"Submitted by {owner.get_username()}."),
+                Fact(kind=EventKind.SUBMITTED, message=f"Submitted by {owner.get_username()}{whence}."),
                 *([] if awaiting else [Fact(kind=EventKind.QUEUED, message="Waiting for a free worker.")]),
             ],
             actor=actors.user(owner),

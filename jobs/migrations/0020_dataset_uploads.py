@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('jobs', '0004_queue_timeouts'),
+        ('jobs', '0011_forks'),
     ]
 
     operations = [

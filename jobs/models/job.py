@@ -72,6 +72,11 @@ class Job(models.Model):
         "jobs.Checkpoint", models.SET_NULL, null=True, blank=True, related_name="+", db_index=False
     )
     """What the next execution restores: follows latest_checkpoint, unless a requeue named another one or none."""
+    forked_from = models.ForeignKey(
+        "jobs.Checkpoint", models.SET_NULL, null=True, blank=True, related_name="forks", db_index=False
+    )
+    """Another job's checkpoint that this one began from. While it may go on from there, that checkpoint is kept."""
+    swept_at = models.DateTimeField(null=True, blank=True, help_text="When its storage was tidied after its end.")
 
     class Meta:
         ordering = ("-id",)
@@ -110,6 +115,12 @@ class Job(models.Model):
                 fields=("queued_at",),
                 name="job_queue_timeout",
                 condition=Q(state=JobState.QUEUED.value, queue_timeout_seconds__isnull=False),
+            ),
+            models.Index(fields=("forked_from",), name="job_forks", condition=Q(forked_from__isnull=False)),
+            models.Index(
+                fields=("finished_at",),
+                name="job_unswept",
+                condition=Q(finished_at__isnull=False, swept_at__isnull=True),
             ),
             models.Index(
                 fields=("dataset_deadline",),

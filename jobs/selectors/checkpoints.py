@@ -60,7 +60,7 @@ def get(job: Job, n: int | None = None) -> Checkpoint:
 
 
 def _of(job: Job) -> QuerySet[Checkpoint]:
-    return Checkpoint.objects.filter(job=job).select_related("execution")
+    return Checkpoint.objects.kept().filter(job=job).select_related("execution")
 
 
 def view(checkpoint: Checkpoint) -> CheckpointView:

@@ -65,13 +65,20 @@ def _last_ended_attempt(job_id: int) -> int | None:
 def _needed(job_id: int) -> set[str] | None:
     """Every key that the job's checkpoints name; None where one of them can't say."""
     needed: set[str] = set()
-    for checkpoint in Checkpoint.objects.filter(job_id=job_id):
-        try:
-            needed |= manifests.load(checkpoint).blob_keys() | {checkpoint.manifest_key}
-        except CheckpointRejected as error:
-            logger.warning("Job %s is not swept: %s", job_id, error)
+    for checkpoint in Checkpoint.objects.kept().filter(job_id=job_id):
+        if (its_own := named(checkpoint)) is None:
             return None
+        needed |= its_own
     return needed
+
+
+def named(checkpoint: Checkpoint) -> set[str] | None:
+    """Every key that a checkpoint needs; None where its manifest can't say. Raises StorageFailed."""
+    try:
+        return manifests.load(checkpoint).blob_keys() | {checkpoint.manifest_key}
+    except CheckpointRejected as error:
+        logger.warning("What checkpoint %s needs is unknown: %s", checkpoint.label, error)
+        return None
 
 
 def _folders(job_id: int, through: int) -> Iterator[str]:

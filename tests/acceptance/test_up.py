@@ -1,6 +1,5 @@
 """`make up` as its users meet it: real processes and signals, and a data folder of its own for each stack."""
 
-import shutil
 import signal
 import socket
 import sys
@@ -11,7 +10,7 @@ import psutil
 import psycopg
 import pytest
 
-from tests.up import Up, free_port
+from tests.up import PATIENCE, Up, free_port
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.acceptance
@@ -132,7 +131,7 @@ def test_a_killed_part_comes_back(running, name):
     killed = running.part(name)
     killed.kill()
     running.replaced(killed, name)
-    eventually(lambda: running.get("/admin/login/") == 200)
+    eventually(lambda: running.get("/admin/login/") == 200, within=PATIENCE)
     assert running.manage("from jobs.models import Job; print(Job.objects.count())") == "0"
 
 
@@ -201,7 +200,7 @@ def test_a_killed_supervisor_is_replaced_with_all_its_parts(launched):
     up.replaced(web, "web")
     up.replaced(postgres, "postgres")
     assert alive([supervisor, web, postgres]) == []
-    eventually(lambda: up.get("/admin/login/") == 200)
+    eventually(lambda: up.get("/admin/login/") == 200, within=PATIENCE)
     everything = up.everything()
     assert up.stop() == 0
     assert alive(everything) == []
@@ -235,7 +234,7 @@ def test_when_up_and_its_supervisor_are_killed_nothing_lingers(launched):
 def test_a_stack_whose_data_folder_is_removed_stops_and_a_new_one_starts_afresh(launched):
     up = launched(RERAIL_WORKERS="0").launch().ready()
     everything = up.everything()
-    shutil.rmtree(up.data_dir)
+    up.data_dir.rename(up.data_dir.with_name("taken away"))
     successor = launched(RERAIL_WORKERS="0").launch().ready()
     assert up.ended() != 0
     assert up.output.splitlines()[-1] == f"rerail: The data folder {up.data_dir} was removed; everything was stopped."

@@ -2,9 +2,11 @@
 
 import dataclasses
 import datetime
+import threading
 from functools import partial
 
 import pytest
+from django.db import transaction
 from django.utils import timezone
 
 from jobs import dispatch
@@ -205,8 +207,6 @@ def test_no_owner_has_more_running_than_it_may_however_many_dispatch(limit, crew
 
 
 def test_a_worker_locked_for_a_moment_is_neither_waited_for_nor_left_idle_beside_its_job(crew):
-    from django.db import transaction
-
     boot = factories.boot()
     Installation.objects.update(queue_paused_at=timezone.now())
     workers.register(boot, still_running=None)
@@ -216,6 +216,30 @@ def test_a_worker_locked_for_a_moment_is_neither_waited_for_nor_left_idle_beside
         Worker.objects.select_for_update().get(name=boot.name)
         assert crew.start(dispatch.run).result() == 0
     assert dispatch.run() == 1
+
+
+def test_a_dispatcher_that_found_its_worker_locked_looks_again(crew, monkeypatch):
+    Installation.objects.update(queue_paused_at=timezone.now())
+    boot = factories.online()
+    factories.submitted()
+    Installation.objects.update(queue_paused_at=None)
+    really, failed, unlocked = dispatch._assign_next, threading.Event(), threading.Event()
+
+    def watched():
+        claim = really()
+        if claim is None and not failed.is_set():
+            failed.set()
+            assert unlocked.wait(30)
+        return claim
+
+    monkeypatch.setattr(dispatch, "_assign_next", watched)
+    with transaction.atomic():
+        Worker.objects.select_for_update().get(name=boot.name)
+        dispatching = crew.start(dispatch.run)
+        assert failed.wait(30)
+    unlocked.set()
+    assert dispatching.result() == 1
+    invariants.check()
 
 
 def test_submissions_and_workers_that_come_at_the_same_time_meet(crew):

@@ -60,7 +60,12 @@ class Workshop:
             sdk=self.sdk,
             cache=owner_cache(self.bench.root / "cache", owner),
             variables=rerail_variables(
-                job_id=1042, attempt=3, resumed=True, dataset_folder=None, metrics=folder / "metrics.jsonl"
+                job_id=1042,
+                attempt=3,
+                resumed=True,
+                dataset_folder=None,
+                metrics=folder / "metrics.jsonl",
+                checkpoint=folder / "checkpoint",
             ),
         )
 
@@ -175,7 +180,14 @@ def test_a_job_may_not_set_our_variables_or_impossible_ones(workshop: Workshop, 
 
 
 def test_the_dataset_folder_is_named_only_when_there_is_one() -> None:
-    facts = rerail_variables(job_id=1, attempt=1, resumed=False, dataset_folder=Path("/data/7"), metrics=Path("m"))
+    facts = rerail_variables(
+        job_id=1,
+        attempt=1,
+        resumed=False,
+        dataset_folder=Path("/data/7"),
+        metrics=Path("m"),
+        checkpoint=Path("c"),
+    )
     assert facts["RERAIL_DATASET_DIR"] == "/data/7"
     assert facts["RERAIL_RESUMED"] == "0"
 

@@ -84,7 +84,7 @@ def test_what_is_sent_all_the_time_is_cheap(real_commits, statements):
     for most, write in (
         (2, lambda: logs.append(lease, 0, b"x")),
         (3, lambda: metrics.append(lease, 0, 1, [factories.point(1)] * 100, Progress(step=1, total=2, rate=None))),
-        (3, lambda: executions.change_phase(lease, Phase.TRAINING)),
+        (4, lambda: executions.change_phase(lease, Phase.TRAINING)),
         (5, lambda: checkpoints.commit(lease, snapshot)),
     ):
         with statements() as seen:

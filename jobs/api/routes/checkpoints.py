@@ -1,5 +1,6 @@
 """What a job saved."""
 
+from dataclasses import replace
 from typing import Annotated
 
 from django.core.handlers.asgi import ASGIRequest
@@ -10,6 +11,7 @@ from pydantic import BaseModel, Field
 
 from jobs.api.auth import ApiRequest
 from jobs.api.schemas import Cursor, Limit, PageOf
+from jobs.commands import pins
 from jobs.models import Checkpoint
 from jobs.selectors import checkpoints, jobs
 from jobs.selectors.checkpoints import CheckpointView
@@ -34,6 +36,22 @@ def list_checkpoints(
 ) -> Page[CheckpointView]:
     """The first one first."""
     return checkpoints.page(jobs.find(request.auth, job_id), limit, cursor)
+
+
+@router.post("/jobs/{int:job_id}/checkpoints/{int:n}/pin", response=CheckpointView, summary="Keep a checkpoint")
+def pin_checkpoint(request: ApiRequest, job_id: int, n: int) -> CheckpointView:
+    """It is kept until it is unpinned, however many come after it."""
+    checkpoint = checkpoints.get(jobs.find_to_change(request.auth, job_id), n)
+    pins.pin(checkpoint)
+    return replace(checkpoints.view(checkpoint), pinned=True)
+
+
+@router.post("/jobs/{int:job_id}/checkpoints/{int:n}/unpin", response=CheckpointView, summary="Leave it to retention")
+def unpin_checkpoint(request: ApiRequest, job_id: int, n: int) -> CheckpointView:
+    """If it is neither one of the last two nor the final one, it goes soon."""
+    checkpoint = checkpoints.get(jobs.find_to_change(request.auth, job_id), n)
+    pins.unpin(checkpoint)
+    return replace(checkpoints.view(checkpoint), pinned=False)
 
 
 @router.get("/jobs/{int:job_id}/checkpoints/{int:n}/files", response=PageOf[FileOut], summary="List its files")

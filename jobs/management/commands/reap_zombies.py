@@ -13,7 +13,9 @@ from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError, InterfaceError, connection
 
 from jobs import reaper
+from jobs.commands import cleaning
 from jobs.console.base import ConsoleCommand
+from jobs.console.tidying import Tidying
 from jobs.reaper import Sweep
 from workers import hardening
 
@@ -52,6 +54,7 @@ class Command(ConsoleCommand):
             return
         try:
             self._tell(reaper.sweep())
+            cleaning.sweep_ended()
         finally:
             reaper.retire(holder)
 
@@ -59,18 +62,20 @@ class Command(ConsoleCommand):
         holder, stopped = uuid.uuid4(), threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stopped.set())
-        while not stopped.is_set():
-            pause = self._interval
-            try:
-                if self._lead(holder):
-                    sweep = reaper.sweep()
-                    if sweep.findings or self._json:
-                        self._tell(sweep)
-                    pause = self._pause(sweep)
-            except (DatabaseError, InterfaceError) as error:
-                self.stderr.write(f"The database is away: {str(error).strip()}")
-                connection.close()
-            stopped.wait(pause)
+        with Tidying(self._interval) as tidying:
+            while not stopped.is_set():
+                pause = self._interval
+                try:
+                    tidying.wanted = self._lead(holder)
+                    if tidying.wanted:
+                        sweep = reaper.sweep()
+                        if sweep.findings or self._json:
+                            self._tell(sweep)
+                        pause = self._pause(sweep)
+                except (DatabaseError, InterfaceError) as error:
+                    self.stderr.write(f"The database is away: {str(error).strip()}")
+                    connection.close()
+                stopped.wait(pause)
         reaper.retire(holder)
 
     def _lead(self, holder: uuid.UUID) -> bool:

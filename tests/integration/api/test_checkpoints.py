@@ -10,9 +10,10 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.core.files.storage import default_storage
 from django.test import AsyncClient
+from django.utils import timezone
 
 from jobs.commands import tokens
-from jobs.models import Job
+from jobs.models import Checkpoint, Job
 from jobs.states import JobState
 from tests import factories
 from tests.integration.client import ApiClient, problem, problem_errors
@@ -113,3 +114,22 @@ def test_a_checkpoint_whose_manifest_is_gone_is_told_so(api: ApiClient, job: Job
 def test_another_s_are_not_found(other_api: ApiClient, job: Job) -> None:
     for path in ("artifact", "checkpoints", "checkpoints/1/files"):
         problem(other_api.get(f"/jobs/{job.pk}/{path}"), 404, "not_found")
+
+
+def test_a_checkpoint_is_pinned_and_unpinned(api: ApiClient, viewer_api: ApiClient, job: Job) -> None:
+    path = f"/jobs/{job.pk}/checkpoints"
+    pinned = api.post(f"{path}/1/pin").json()
+    assert set(pinned) == FIELDS
+    assert (pinned["n"], pinned["pinned"]) == (1, True)
+    assert [item["pinned"] for item in api.get(path).json()["items"]] == [True, False]
+    assert api.post(f"{path}/1/unpin").json()["pinned"] is False
+    assert [item["pinned"] for item in api.get(path).json()["items"]] == [False, False]
+    problem(api.post(f"{path}/3/pin"), 404, "no_checkpoint")
+    problem(viewer_api.post(f"{path}/1/pin"), 403, "forbidden")
+
+
+def test_an_expired_checkpoint_can_t_be_had_any_more(api: ApiClient, job: Job) -> None:
+    Checkpoint.objects.filter(job=job, n=1).update(expired_at=timezone.now())
+    assert [item["n"] for item in api.get(f"/jobs/{job.pk}/checkpoints").json()["items"]] == [2]
+    problem(api.get(f"/jobs/{job.pk}/artifact?checkpoint=1"), 404, "no_checkpoint")
+    problem(api.post(f"/jobs/{job.pk}/checkpoints/1/pin"), 404, "no_checkpoint")

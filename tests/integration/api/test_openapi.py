@@ -38,6 +38,8 @@ METHODS_OF_THE_CONTRACT = {
     "/jobs/{job_id}/executions": {"get"},
     "/jobs/{job_id}/checkpoints": {"get"},
     "/jobs/{job_id}/checkpoints/{n}/files": {"get"},
+    "/jobs/{job_id}/checkpoints/{n}/pin": {"post"},
+    "/jobs/{job_id}/checkpoints/{n}/unpin": {"post"},
     "/jobs/{job_id}/artifact": {"get"},
     "/jobs/{job_id}/upload": {"post"},
     "/datasets": {"get", "post"},

@@ -1,11 +1,16 @@
 """POST /jobs."""
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
+from django.core.files.storage import default_storage
 
 from jobs.models import Job, JobSource
+from tests import factories
 from tests.integration.client import ApiClient, problem, problem_errors
+from workers.checkpointer import publish
 
 SCRIPT = "print('hello')"
 
@@ -116,6 +121,25 @@ def test_a_resource_that_is_not_matched_yet_is_refused_unless_zero(api: ApiClien
     asked = api.post("/jobs", {"training_script": SCRIPT, "resources": {resource: 1}})
     assert set(problem_errors(asked)) == {f"resources.{resource}"}
     assert api.post("/jobs", {"training_script": SCRIPT, "resources": {resource: 0}}).status_code == 201
+
+
+def test_a_job_may_begin_from_a_checkpoint_of_a_job_that_its_owner_may_see(
+    api: ApiClient, other_api: ApiClient, tmp_path: Path
+) -> None:
+    source = factories.running(api.person)
+    (tmp_path / "model").write_bytes(b"weights")
+    published = publish(factories.lease(source), tmp_path, attempt=1, final=False)
+    assert published is not None
+    body = {"training_script": SCRIPT, "from_checkpoint": f"{source.pk}/1"}
+    answer = api.post("/jobs", body)
+    assert answer.status_code == 201
+    fork = Job.objects.get(pk=answer.json()["job_id"])
+    assert fork.forked_from == fork.resume_checkpoint == published.checkpoint
+    assert "from checkpoint" in fork.events.get(seq=1).message
+    for given in (f"{source.pk}/2", "1", "x/1", f"{source.pk}/1/1", "0/0"):
+        assert set(problem_errors(api.post("/jobs", {**body, "from_checkpoint": given}))) == {"from_checkpoint"}
+    assert set(problem_errors(other_api.post("/jobs", body))) == {"from_checkpoint"}
+    shutil.rmtree(Path(default_storage.path("jobs")), ignore_errors=True)
 
 
 def test_all_that_is_wrong_is_told_at_once(api: ApiClient) -> None:
