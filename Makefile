@@ -3,14 +3,17 @@
 PYTHON ?= python3
 BIN := .venv/bin
 MANAGE := $(BIN)/python manage.py
+# Each process has servers of its own; a file's tests stay together, as they share what is costly to start.
+PARALLEL := -n 2 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo test check bench lock
+.PHONY: help up demo test quick check bench lock
 
 help:
 	@echo "make up      run Rerail: servers, web, reaper and workers (Ctrl-C stops everything)"
-	@echo "make demo    train a model, kill its worker on the way, and see the job resumed"
+	@echo "make demo    train a real model on the running stack, or on one of its own, and show its timeline"
 	@echo "make test    run all tests; PYTEST_ARGS=… goes to pytest"
+	@echo "make quick   run the tests that need no stack, no browser and little time"
 	@echo "make check   lint, types, imports, migrations"
 	@echo "make bench   measure"
 	@echo "make lock    resolve the dependencies anew"
@@ -23,7 +26,10 @@ demo: .venv/run-ready
 
 test: .venv/dev-ready
 	@command -v chromium >/dev/null || tools/install-chromium
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) $(PYTEST_ARGS)
+
+quick: .venv/dev-ready
+	$(BIN)/python -m pytest $(PARALLEL) -m "not acceptance and not browser and not slow" $(PYTEST_ARGS)
 
 bench: .venv/dev-ready
 	$(BIN)/python -m tests.benchmarks $(BENCH_ARGS)

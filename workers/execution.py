@@ -126,8 +126,6 @@ class _Attempt:
             return self._ended_early(Failure(reason=Reason.PUBLISH_FAILED, message=f"Nothing was restored: {error}"))
         except Stale:
             return self._nothing
-        except InterruptedError:
-            return self._stopped(None)
         shipper.flush(give_up=self._hurried)
         return self._published(publisher, ended, shipper.step)
 

@@ -120,8 +120,8 @@ class JobIn(Body):
             time_limit_seconds=self.time_limit_seconds,
             queue_timeout_seconds=self.queue_timeout_seconds,
             checkpoint_seconds=self.checkpoint_seconds,
-            dataset_ref=self.dataset_ref or "",
             from_checkpoint=self.from_checkpoint,
+            dataset_ref=self.dataset_ref or "",
         )
 
 

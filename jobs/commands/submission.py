@@ -32,10 +32,10 @@ class Submission:
     time_limit_seconds: float | None = None
     queue_timeout_seconds: float | None = None
     checkpoint_seconds: float | None = None
-    dataset_ref: str = ""
-    """A shared dataset's name, `upload` for one that is still to be sent, or nothing."""
     from_checkpoint: str | None = None
     """Another job's checkpoint to begin from, such as `1042/7`; the owner must be allowed to see that job."""
+    dataset_ref: str = ""
+    """A shared dataset's name, `upload` for one that is still to be sent, or nothing."""
 
 
 def check(submission: Submission) -> None:

@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("jobs", "0010_retention"),
+        ("jobs", "0005_retention"),
     ]
 
     operations = [

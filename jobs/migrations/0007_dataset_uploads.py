@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('jobs', '0011_forks'),
+        ('jobs', '0006_forks'),
     ]
 
     operations = [
