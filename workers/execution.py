@@ -120,6 +120,8 @@ class _Attempt:
             return self._ended_early(Failure(reason=Reason.SETUP_FAILED, message=str(error)))
         except datasets.DatasetFailed as error:
             return self._ended_early(Failure(reason=error.reason, message=str(error)))
+        except InterruptedError:
+            return self._stopped(None)
         except CheckpointRejected as error:
             return self._ended_early(Failure(reason=Reason.CHECKPOINT_CORRUPT, message=str(error)))
         except StorageFailed as error:
