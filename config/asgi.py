@@ -3,11 +3,15 @@
 import gc
 import os
 
+import django
 from channels.routing import ProtocolTypeRouter
-from django.core.asgi import get_asgi_application
 from django.urls import get_resolver
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.web")
+django.setup(set_prefix=False)
+
+from config.uploads import StreamingHandler  # noqa: E402
+from jobs.api.incoming import is_upload  # noqa: E402
 
 
 def settle() -> None:
@@ -21,5 +25,5 @@ def settle() -> None:
     gc.set_threshold(20_000, 20, 50)
 
 
-application = ProtocolTypeRouter({"http": get_asgi_application()})
+application = ProtocolTypeRouter({"http": StreamingHandler(is_upload)})
 settle()

@@ -1,14 +1,23 @@
-"""Daphne, taught to wait for slow readers: it alone would keep all that an answer has yet to send in memory.
+"""Daphne, taught to wait for slow readers, and to hand large bodies on as they come.
+
+It alone would keep all that an answer has yet to send, and all of a request, in memory.
 
 `python -m config.server` takes daphne's own options.
 """
 
 import asyncio
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from daphne import server as daphne_server
 from daphne.cli import CommandLineInterface
 from daphne.server import Server
+
+from config.streaming import StreamingFactory
+
+# Its server makes the factory by this name, and offers no other way to choose one.
+daphne_server.HTTPFactory = StreamingFactory
 
 
 class _Tap:
@@ -38,6 +47,14 @@ class PatientServer(Server):  # type: ignore[misc]  # daphne has no types
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._taps: WeakKeyDictionary[Any, _Tap] = WeakKeyDictionary()
+
+    def create_application(self, protocol: Any, scope: dict[str, Any]) -> Any:
+        if (body := getattr(protocol, "body", None)) is None:
+            return super().create_application(protocol, scope)
+        scope.setdefault("asgi", {"version": "3.0"})
+        running = self.application(scope=scope, receive=body.receive, send=partial(self.handle_reply, protocol))
+        self.connections[protocol]["application_instance"] = asyncio.ensure_future(running)
+        return body
 
     async def handle_reply(self, protocol: Any, message: dict[str, Any]) -> None:
         if message["type"] != "http.response.body":

@@ -3,7 +3,7 @@
 from django.contrib import admin
 
 from jobs.admin.base import ReadOnlyAdmin
-from jobs.models import Dataset, IdempotencyKey, Installation, ReaperLease
+from jobs.models import Dataset, DatasetUpload, IdempotencyKey, Installation, ReaperLease
 
 
 @admin.register(Dataset)
@@ -11,6 +11,12 @@ class DatasetAdmin(ReadOnlyAdmin[Dataset]):
     list_display = ("__str__", "owner", "size", "sha256", "created_at")
     list_select_related = ("owner",)
     search_fields = ("name", "filename")
+
+
+@admin.register(DatasetUpload)
+class DatasetUploadAdmin(ReadOnlyAdmin[DatasetUpload]):
+    list_display = ("__str__", "job", "touched_at", "given_up")
+    list_select_related = ("job",)
 
 
 @admin.register(Installation)

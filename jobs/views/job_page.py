@@ -90,6 +90,7 @@ def _head(request: PageRequest, watched: Watched) -> dict[str, Any]:
         "ended": watched.job.state in FINAL,
         "may_act": access.may_act_on(request.user, watched.job),
         "latest": watched.latest,
+        "dataset": watched.job.dataset,
     }
 
 

@@ -12,8 +12,10 @@ from django.db import models
 from django.http import QueryDict
 
 from jobs.commands import rules
+from jobs.commands.datasets import UPLOAD
 from jobs.commands.submission import Submission
 from jobs.models import Priority
+from jobs.selectors import datasets
 from jobs.states import ReasonClass
 
 T = TypeVar("T")
@@ -39,6 +41,12 @@ def _lines(rows: int, placeholder: str) -> forms.Textarea:
     return forms.Textarea(attrs=attributes)
 
 
+def _datasets() -> list[tuple[str, str]]:
+    """Asked anew for each form."""
+    shared = [(name, name) for name in datasets.names()]
+    return [("", "None"), (UPLOAD, "Its own, to be sent after submitting"), *shared]
+
+
 class SubmissionForm(forms.Form):
     """Takes apart what was written and asks the command's own rules, so that all errors are told at once."""
 
@@ -57,6 +65,10 @@ class SubmissionForm(forms.Form):
         label="…or a file", required=False, allow_empty_file=True,
         widget=forms.FileInput(attrs={"accept": ".py,text/x-python,text/plain"}),
         help_text="Takes the place of the text above.",
+    )  # fmt: skip
+    dataset_ref = forms.ChoiceField(
+        label="Dataset", required=False, choices=_datasets,
+        help_text="The script finds it in $RERAIL_DATASET_DIR. One of its own is sent on the job's page.",
     )  # fmt: skip
     args = forms.CharField(
         label="Arguments", required=False, help_text="As in a shell, with quotes where they hold spaces.",
@@ -144,6 +156,7 @@ class SubmissionForm(forms.Form):
             max_attempts=given["max_attempts"],
             retry_on=frozenset(given["retry_on"]),
             time_limit_seconds=given["time_limit"],
+            dataset_ref=given["dataset_ref"],
         )
 
     def show(self, errors: Mapping[str, str]) -> None:

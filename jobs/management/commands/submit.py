@@ -51,6 +51,10 @@ class Command(ConsoleCommand):
         parser.add_argument("--time-limit", type=arguments.seconds, metavar="S", help="Seconds of training.")
         parser.add_argument("--queue-timeout", type=arguments.seconds, metavar="S", help="Seconds in the queue.")
         parser.add_argument("--checkpoint-seconds", type=arguments.seconds, metavar="S")
+        parser.add_argument(
+            "--dataset", default="", metavar="NAME",
+            help="A shared dataset, or `upload`: the job waits until its own is sent to POST /jobs/ID/upload.",
+        )  # fmt: skip
         parser.add_argument("--follow", action="store_true", help="Show its timeline until it has ended.")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -78,4 +82,5 @@ class Command(ConsoleCommand):
             time_limit_seconds=options["time_limit"],
             queue_timeout_seconds=options["queue_timeout"],
             checkpoint_seconds=options["checkpoint_seconds"],
+            dataset_ref=options["dataset"],
         )

@@ -4,3 +4,4 @@ import "./log.js";
 import "./folding.js";
 import "./newer.js";
 import "./copying.js";
+import "./uploading.js";

@@ -199,3 +199,13 @@ def test_a_job_removed_while_it_is_followed_is_said_to_be_gone(manage, admin, sc
 
     assert (code, len(err.splitlines())) == (2, 1)
     assert "There is no job" in err
+
+
+def test_a_dataset_is_named_or_waited_for_and_an_unknown_one_is_told(manage, admin, script):
+    code, _, err = manage("submit", script, "--dataset", "none")
+    assert code != 0
+    assert "no dataset of that name" in err
+
+    manage("submit", script, "--dataset", "upload")
+
+    assert only_job().state == "AWAITING_DATASET"
