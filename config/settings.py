@@ -92,7 +92,6 @@ RQ_QUEUES = {
         "URL": REDIS_URL,
         "DEFAULT_TIMEOUT": -1,
         "DEFAULT_RESULT_TTL": 60,
-        "CONNECTION_KWARGS": {"socket_connect_timeout": REDIS_TIMEOUT_SECONDS},
     }
 }
 RQ_SHOW_ADMIN_LINK = False
