@@ -157,13 +157,20 @@ def _place(data: Path, entry: Path, size: int) -> None:
 
 def _make_room(cache: Cache, wanted: int, spared: str = "") -> None:
     """Remove entries that nobody uses, the longest unused first, until `wanted` more bytes fit."""
-    entries = [(lock.stat().st_mtime, lock.name.removesuffix(LOCK), _size(lock)) for lock in _locks(cache)]
+    entries = [entry for lock in _locks(cache) if (entry := _entry(lock)) is not None]
     total = sum(size for _, _, size in entries) + wanted
     for _, name, size in sorted(entries):
         if total <= cache.most_bytes:
             return
         if name != spared and _evicted(cache, name):
             total -= size
+
+
+def _entry(lock: Path) -> tuple[float, str, int] | None:
+    """When the entry was last used, its name and its size; None where another evictor was faster."""
+    with suppress(FileNotFoundError):
+        return lock.stat().st_mtime, lock.name.removesuffix(LOCK), _size(lock)
+    return None
 
 
 def _locks(cache: Cache) -> list[Path]:

@@ -10,13 +10,15 @@ _TRAINED = [Phase.TRAINING.value, Phase.PUBLISHING.value]
 
 
 def seconds(execution_id: int) -> float | None:
-    """How long the attempt before it trained after the checkpoint that this one resumed from; None for the first.
+    """How long the attempt before it trained after the checkpoint that this one resumed from.
+
+    None for the first attempt, and for one that does not exist any more.
 
     By the database's clock. An earlier attempt that never came to its script lost nothing. Without a checkpoint to
     resume from, all that the attempt before it trained is lost.
     """
-    execution = Execution.objects.select_related("resumed_from").get(pk=execution_id)
-    if execution.number == 1:
+    execution = Execution.objects.select_related("resumed_from").filter(pk=execution_id).first()
+    if execution is None or execution.number == 1:
         return None
     earlier = Execution.objects.filter(job=execution.job_id, number__lt=execution.number, phase__in=_TRAINED)
     previous = earlier.order_by("-number").first()

@@ -158,6 +158,7 @@ def test_a_script_gets_only_what_is_named_of_the_services_environment(workshop: 
         "RERAIL_ATTEMPT": "3",
         "RERAIL_RESUMED": "1",
         "RERAIL_METRICS": str(request.folder / "metrics.jsonl"),
+        "RERAIL_CHECKPOINT": str(request.folder / "checkpoint"),
     }
 
 

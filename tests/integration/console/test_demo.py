@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("real_commits")
 
 
 @pytest.fixture(autouse=True)
-def running_stack(monkeypatch):
+def running_stack(real_commits, monkeypatch):
     """The servers are those of the tests, and what workers would do is done by the steps of each test."""
     monkeypatch.setattr(borrowed, "available", lambda *_: contextlib.nullcontext())
     User.objects.create_superuser("admin", password="secret")
