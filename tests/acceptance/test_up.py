@@ -131,7 +131,7 @@ def test_a_killed_part_comes_back(running, name):
     killed = running.part(name)
     killed.kill()
     running.replaced(killed, name)
-    eventually(lambda: running.get("/admin/login/") == 200, within=PATIENCE)
+    eventually(lambda: running.get("/readyz") == 200, within=PATIENCE)
     assert running.manage("from jobs.models import Job; print(Job.objects.count())") == "0"
 
 
