@@ -89,6 +89,8 @@ def test_what_a_killed_part_forked_is_left_alone_and_can_still_write_its_log(pla
     child.send_signal(signal.SIGUSR1)
     eventually(lambda: "still here" in log.read_text())
     child.kill()
+    eventually(lambda: log.read_text().count("child ") == 2)
+    psutil.Process(int(log.read_text().split("child ")[2].split()[0])).kill()  # its successor's
 
 
 def test_a_part_that_cannot_stay_up_is_told_of_once_and_then_that_it_recovered(places, supervise, tmp_path):
