@@ -50,6 +50,23 @@ hypothesis.settings.register_profile("long", max_examples=1500, database=None)
 hypothesis.settings.load_profile("quick")
 
 
+SLOW = (
+    "tests/integration/api/test_openapi.py",
+    "tests/integration/console/test_digits.py",
+    "tests/integration/storage/",
+    "tests/integration/test_races.py",
+    "tests/integration/test_supervision.py",
+    "tests/integration/workers/",
+)
+"""Real workers, object servers, races and fuzzing: what `make quick` leaves to `make test`."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.nodeid.startswith(SLOW):
+            item.add_marker(pytest.mark.slow)
+
+
 def pytest_unconfigure() -> None:
     shutil.rmtree(DATA_DIR, ignore_errors=True)
 
